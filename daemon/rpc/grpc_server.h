@@ -1,0 +1,57 @@
+// gRPC on Unix sockets that the daemon accepts itself (so that it knows the
+// peer's credentials and owns the path) and, when asked for, on TCP.
+// Owns: the gRPC servers and one accept thread. Thread-safety: safe.
+// Limits: kMaxInlineBytes plus 64 KiB per message.
+// Source: grpc::AddInsecureChannelFromFd; a call on such a connection reports
+// peer "fd:N", which PeerRegistry maps back to credentials.
+#ifndef DAEMON_RPC_GRPC_SERVER_H_
+#define DAEMON_RPC_GRPC_SERVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "daemon/service/service.h"
+#include "engine/base/unique_fd.h"
+
+namespace preprocd {
+
+struct GrpcServerOptions {
+  // Listening SOCK_STREAM sockets; either may be absent.
+  UniqueFd tenant_listener;  // Preproc, Buffers, health, reflection
+  UniqueFd admin_listener;   // those and Admin
+  // "HOST:PORT" for Preproc, health and reflection; empty = no TCP. Port 0
+  // picks one. Loopback addresses only.
+  std::string tcp_address;
+  // Called once when Admin.Drain asks to stop; the argument is the bound in
+  // milliseconds, 0 = the configured one.
+  absl::AnyInvocable<void(int64_t)> on_drain;
+};
+
+class GrpcServer {
+ public:
+  // Errors: kInvalidArgument  the TCP address does not parse or is not
+  //                           loopback
+  //         kUnavailable      the address is in use
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(
+      GrpcServerOptions options, Service& service);
+  // Ends every call and joins.
+  ~GrpcServer();
+
+  // The bound TCP port; 0 without TCP.
+  int tcp_port() const;
+  // Health says NOT_SERVING and no connection is accepted any more; calls in
+  // progress go on.
+  void BeginDrain();
+
+ private:
+  struct State;
+  explicit GrpcServer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace preprocd
+
+#endif  // DAEMON_RPC_GRPC_SERVER_H_

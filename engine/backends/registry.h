@@ -1,0 +1,19 @@
+// Makes every backend that is built in. The one place that names them.
+// Thread-safety: safe (no state).
+#ifndef ENGINE_BACKENDS_REGISTRY_H_
+#define ENGINE_BACKENDS_REGISTRY_H_
+
+#include <memory>
+#include <vector>
+
+#include "engine/convert/converter.h"
+
+namespace preprocd {
+
+// All backends, by rank, those only used when forced last. A backend that
+// cannot run here is in the list too, unavailable, with its reason.
+std::vector<std::unique_ptr<Converter>> MakeBackends();
+
+}  // namespace preprocd
+
+#endif  // ENGINE_BACKENDS_REGISTRY_H_

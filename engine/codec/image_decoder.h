@@ -1,0 +1,103 @@
+// Decodes JPEG and PNG files: headers only (PeekImage) or pixels into a
+// caller's picture (ImageDecoder).
+// Owns: reusable scratch. Thread-safety: compatible; one decoder per thread.
+// Limits: kMaxImageAxis, kMaxDecodedPixels, kMaxEncodedBytes, kMaxJpegScans,
+// kMaxPngAncillaryChunks; all checked before anything is allocated.
+// Source: ITU-T T.81 (JPEG), T.871 (JFIF), W3C PNG 3rd edition, EXIF 2.32.
+#ifndef ENGINE_CODEC_IMAGE_DECODER_H_
+#define ENGINE_CODEC_IMAGE_DECODER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/image/color_encoding.h"
+#include "engine/image/image_desc.h"
+#include "engine/image/orientation.h"
+#include "engine/image/pixel_format.h"
+
+namespace preprocd {
+
+enum class FileFormat : uint8_t { kJpeg = 1, kPng = 2 };
+std::string_view FileFormatName(FileFormat format);  // "jpeg" "png"
+
+// What a file's headers say.
+struct ImageInfo {
+  FileFormat file_format = FileFormat::kJpeg;
+  int width = 0;   // stored pixels, before orientation
+  int height = 0;  // stored pixels, before orientation
+  int components = 0;
+  int bit_depth = 8;
+  std::string subsampling;  // "4:2:0" ...; empty when it does not apply
+  std::string process;      // "baseline" "progressive" ...; PNG: "interlaced"
+  std::string color_space;  // "grey" "ycbcr" "rgb" "cmyk" "ycck" "palette" ...
+  bool has_alpha = false;   // PNG alpha channel or tRNS
+  Orientation orientation = Orientation::kNormal;
+  bool has_orientation = false;
+  ColorEncoding color;      // JPEG: BT.601 full
+  // What a native decode gives: nv12, nv16, nv24, grey, rgb or rgba.
+  PixelFormat native_format = PixelFormat::kUnspecified;
+};
+
+// Reads headers only; no pixel work, no allocation that depends on the
+// picture's size. Formats are told by magic bytes, never by names.
+// Errors: kInvalidArgument IMAGE_FORMAT     empty or not a known format
+//                          IMAGE_TRUNCATED  ends inside the headers
+//                          IMAGE_CORRUPT    headers contradict themselves
+//                          TOO_LARGE        axis, pixels or bytes
+//         kUnimplemented   IMAGE_UNSUPPORTED  12-bit, lossless, ... JPEG
+absl::StatusOr<ImageInfo> PeekImage(std::span<const std::byte> bytes);
+
+struct DecodeOptions {
+  // JPEG chroma for rgb destinations: triangle (libjpeg's "fancy", default)
+  // or replicated.
+  bool fancy_chroma = true;
+  // Give what could be read of a damaged or truncated file, with a warning.
+  bool lenient = false;
+};
+
+struct DecodeResult {
+  ImageInfo info;
+  // Sentences for the reply; only lenient decodes of damaged files have any
+  // that concern pixels.
+  std::vector<std::string> warnings;
+  int rows_good = 0;  // stored rows decoded from undamaged data
+};
+
+// Formats that `info`'s file can be decoded to, besides its native one:
+// JPEG: grey rgb rgba bgr bgra nv12 nv16 nv24; PNG: grey rgb rgba bgr bgra.
+bool CanDecodeTo(const ImageInfo& info, PixelFormat format);
+
+class ImageDecoder {
+ public:
+  ImageDecoder();
+  ~ImageDecoder();
+  ImageDecoder(const ImageDecoder&) = delete;
+  ImageDecoder& operator=(const ImageDecoder&) = delete;
+
+  // Decodes into `destination`, whose size must be the file's and whose
+  // dtype is u8; any stride. JPEG uses the accurate integer DCT. PNG alpha is
+  // dropped for rgb (never composited) and 255 where the file has none;
+  // 16-bit PNG becomes 8-bit by the high byte's rounding v = (x * 255 +
+  // 32895) >> 16.
+  // Errors: those of PeekImage; kInvalidArgument IMAGE_TRUNCATED /
+  // IMAGE_CORRUPT with the number of good rows in the message; FORMAT_PAIR
+  // when CanDecodeTo is false; GEOMETRY_INVALID when sizes differ.
+  absl::StatusOr<DecodeResult> Decode(std::span<const std::byte> bytes,
+                                      const DecodeOptions& options,
+                                      const ImageView& destination);
+
+ private:
+  struct Scratch;
+  std::unique_ptr<Scratch> scratch_;
+};
+
+}  // namespace preprocd
+
+#endif  // ENGINE_CODEC_IMAGE_DECODER_H_

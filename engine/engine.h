@@ -1,0 +1,111 @@
+// The engine's only door: plan, convert, decode, encode on pictures in
+// buffers. The daemon calls this and nothing deeper.
+// Owns: backends, row pool, decoders' scratch. Thread-safety: safe.
+// Limits: engine/base/limits.h.
+#ifndef ENGINE_ENGINE_H_
+#define ENGINE_ENGINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/codec/image_decoder.h"
+#include "engine/codec/image_encoder.h"
+#include "engine/convert/convert_plan.h"
+#include "engine/convert/convert_spec.h"
+#include "engine/convert/converter.h"
+#include "engine/image/image_desc.h"
+#include "engine/memory/buffer.h"
+
+namespace preprocd {
+
+struct EngineOptions {
+  // Threads that split one picture, the caller's included; 0 = one per core.
+  int row_threads = 0;
+  // Backends to allow, best first; empty = all that are built in, by rank.
+  std::vector<std::string> backends;
+};
+
+// Encoded bytes in memory that nobody else can change (immutable buffer or a
+// private copy). Borrowed for the call.
+using EncodedBytes = std::span<const std::byte>;
+
+// Times and facts of one call; zeros for stages that did not happen.
+struct WorkReport {
+  int64_t decode_ns = 0;
+  int64_t convert_ns = 0;
+  int64_t encode_ns = 0;
+  uint64_t bytes_copied = 0;
+  std::vector<std::string> warnings;
+};
+
+class Engine {
+ public:
+  // Errors: kInvalidArgument BACKEND_UNKNOWN
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(
+      const EngineOptions& options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Backends in the order they are tried (forced-only ones last).
+  std::span<const Capabilities* const> backends() const;
+
+  // Plans and selects a backend; pure. `destination` is complete (its memory
+  // layout is what the plan writes). Errors: those of PlanConvert and
+  // SelectBackend.
+  absl::StatusOr<ConvertPlan> Plan(const ImageDesc& source,
+                                   const ImageDesc& destination,
+                                   const ConvertSpec& spec,
+                                   bool from_jpeg) const;
+
+  // The picture that an encoded file is decoded to before a convert to
+  // `destination_format`: rgb, grey or rgba, tight, in private memory.
+  // Errors: those of MakeImageDesc.
+  static absl::StatusOr<ImageDesc> DecodedDesc(const ImageInfo& info,
+                                               PixelFormat destination_format);
+
+  // Runs a plan on raw pixels. Errors: those of Converter::Convert;
+  // kInvalidArgument BUFFER_OVERLAP when source and destination share bytes.
+  absl::Status Convert(const ConvertPlan& plan, const PictureBuffers& source,
+                       const PictureBuffers& destination, WorkReport& report);
+
+  // Decodes `bytes` to plan.source (which must be DecodedDesc's) in private
+  // scratch memory and converts from there.
+  absl::Status DecodeAndConvert(EncodedBytes bytes, const DecodeOptions& decode,
+                                const ConvertPlan& plan,
+                                const PictureBuffers& destination,
+                                WorkReport& report);
+
+  // Decodes into `destination` (described by `desc`), whose size is the
+  // file's: no orientation, no conversion.
+  absl::StatusOr<DecodeResult> Decode(EncodedBytes bytes,
+                                      const DecodeOptions& options,
+                                      const ImageDesc& desc,
+                                      const PictureBuffers& destination,
+                                      WorkReport& report);
+
+  // Encodes a picture. `out` is replaced.
+  absl::Status EncodeJpegFile(const ImageDesc& desc,
+                              const PictureBuffers& source,
+                              const JpegEncodeOptions& options,
+                              std::vector<std::byte>& out, WorkReport& report);
+  absl::Status EncodePngFile(const ImageDesc& desc,
+                             const PictureBuffers& source,
+                             const PngEncodeOptions& options,
+                             std::vector<std::byte>& out, WorkReport& report);
+
+ private:
+  struct State;
+  explicit Engine(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace preprocd
+
+#endif  // ENGINE_ENGINE_H_

@@ -1,0 +1,69 @@
+// Sampling coordinates and filter taps of one axis: which source samples a
+// destination sample is made of, and with which weights. The only place that
+// knows the coordinate convention; backends quantise what it returns.
+// Thread-safety: safe (no state).
+// Source: DESIGN section 5; half-pixel centres s = (d + 0.5) * S / D - 0.5,
+// edge clamp inside the source extent.
+#ifndef ENGINE_IMAGE_SAMPLING_H_
+#define ENGINE_IMAGE_SAMPLING_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "engine/image/geometry.h"
+#include "engine/image/orientation.h"
+
+namespace preprocd {
+
+// Numbers equal preproc.v1.Filter.
+enum class Filter : uint8_t {
+  kUnspecified = 0,  // bilinear
+  kNearest = 1,      // floor((d + 0.5) * S / D)
+  kBilinear = 2,     // 2 taps, no anti-aliasing
+  kBilinearAa = 3,   // triangle, support scaled when shrinking
+  kArea = 4,         // pixel-area average when shrinking, else bilinear
+  kBicubic = 5,      // 4 taps, a = -0.75
+  kBicubicAa = 6,    // a = -0.5, support scaled when shrinking
+  kLanczos3 = 7,     // a = 3, support scaled when shrinking
+};
+std::optional<Filter> ParseFilter(std::string_view name);
+std::string_view FilterName(Filter filter);
+
+// floor((2d + 1) * S / (2D)) in integers, clamped to 0..S-1.
+int NearestIndex(int d, int source_extent, int destination_extent);
+
+// Taps of every destination sample of one axis. Sample d reads source indexes
+// first[d] .. first[d] + count - 1 (all inside 0..S-1 after the edge clamp has
+// folded outside weights onto the edge), with weights
+// weights[d * count .. d * count + count - 1], which sum to 1.
+struct AxisTaps {
+  int source_extent = 0;
+  int destination_extent = 0;
+  int count = 0;
+  std::vector<int> first;
+  std::vector<double> weights;
+};
+
+// REQUIRES: both extents in 1..kMaxImageAxis, a specified filter.
+// With `offset`/`shown` use ComputeTaps on the shown extent and add the
+// offset to `first`.
+AxisTaps ComputeTaps(Filter filter, int source_extent, int destination_extent);
+
+// Chroma at luma position x (0-based luma index) of a plane subsampled by
+// 2^shift along this axis: two taps (index, weight); replicate gives one tap
+// x >> shift with weight 1; fancy is the centred triangle of libjpeg:
+// (3 near + 1 far) / 4. `chroma_extent` bounds the clamp.
+struct ChromaTaps {
+  int index0 = 0;
+  int index1 = 0;
+  double weight0 = 1;
+  double weight1 = 0;
+};
+ChromaTaps ReplicateChroma(int x, int shift);
+ChromaTaps FancyChroma(int x, int shift, int chroma_extent);
+
+}  // namespace preprocd
+
+#endif  // ENGINE_IMAGE_SAMPLING_H_
