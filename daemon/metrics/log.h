@@ -6,11 +6,11 @@
 
 #include <initializer_list>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace preprocd {
 
@@ -19,14 +19,14 @@ inline constexpr int kMaxLogLinesPerSecond = 20;
 enum class LogLevel : int { kTrace, kDebug, kInfo, kWarn, kError };
 
 // Accepts trace, debug, info, warn, error.
-absl::Status SetLogLevel(std::string_view name);
-std::string_view LogLevelName();
+absl::Status SetLogLevel(absl::string_view name);
+absl::string_view LogLevelName();
 bool LogEnabled(LogLevel level);
 
 struct LogField {
-  LogField(std::string_view k, const absl::AlphaNum& v)
+  LogField(absl::string_view k, const absl::AlphaNum& v)
       : key(k), value(v.Piece()) {}
-  std::string_view key;
+  absl::string_view key;
   std::string value;
 };
 
@@ -34,7 +34,7 @@ struct LogField {
 // Values with spaces, quotes or control characters are quoted and escaped, so
 // a client's name cannot forge a line. Lines above the rate are counted and
 // reported as suppressed=N on the next line of that event.
-void Log(LogLevel level, std::string_view event,
+void Log(LogLevel level, absl::string_view event,
          std::initializer_list<LogField> fields);
 
 }  // namespace preprocd

@@ -6,8 +6,9 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "absl/strings/string_view.h"
 
 namespace prometheus {
 class Counter;
@@ -25,13 +26,31 @@ struct MetricValue {
 
 // Operations with a requests counter each.
 enum class Operation : int {
-  kConvert, kDecode, kPeek, kEncode, kExplain, kCapabilities, kPlanTiles,
-  kTile, kTileOne, kLiftBoxes, kMergeDetections, kMaterializeMasks,
-  kDrawMasks, kPrepare, kRun, kRegisterBuffer, kAllocateBuffer,
-  kUnregisterBuffer, kListBuffers, kShareBuffer, kAcceptShare, kRevokeShare,
+  kConvert,
+  kDecode,
+  kPeek,
+  kEncode,
+  kExplain,
+  kCapabilities,
+  kPlanTiles,
+  kTile,
+  kTileOne,
+  kLiftBoxes,
+  kMergeDetections,
+  kMaterializeMasks,
+  kDrawMasks,
+  kPrepare,
+  kRun,
+  kRegisterBuffer,
+  kAllocateBuffer,
+  kUnregisterBuffer,
+  kListBuffers,
+  kShareBuffer,
+  kAcceptShare,
+  kRevokeShare,
   kCount
 };
-std::string_view OperationName(Operation op);  // "convert"
+absl::string_view OperationName(Operation op);  // "convert"
 
 class Metrics {
  public:
@@ -48,11 +67,11 @@ class Metrics {
   void CountCancelled();              // jobs_cancelled_total
   void CountExpired();                // jobs_expired_total
   void CountRejected();               // jobs_rejected_total (queue full)
-  void AddDecline(std::string_view backend);  // backend_declines_total
-  void SetSessions(double count);     // sessions
-  void SetQueued(double count);       // jobs_queued
-  void SetRunning(double count);      // jobs_running
-  void AddStageNs(std::string_view stage, double ns);  // stage_ns_total
+  void AddDecline(absl::string_view backend);  // backend_declines_total
+  void SetSessions(double count);              // sessions
+  void SetQueued(double count);                // jobs_queued
+  void SetRunning(double count);               // jobs_running
+  void AddStageNs(absl::string_view stage, double ns);  // stage_ns_total
 
   // Every value, by name.
   std::vector<MetricValue> Collect() const;

@@ -31,8 +31,8 @@ struct CallContext {
   std::shared_ptr<Session> session;  // never null
   // Unique among the session's open requests; 0 = cannot be cancelled alone.
   uint64_t request_id = 0;
-  int64_t arrival_ns = 0;       // monotonic, when the bytes were received
-  int64_t deadline_ns = 0;      // monotonic, from the transport; 0 = none
+  int64_t arrival_ns = 0;   // monotonic, when the bytes were received
+  int64_t deadline_ns = 0;  // monotonic, from the transport; 0 = none
 };
 
 // Called exactly once. Request and reply must stay alive until then.
@@ -46,19 +46,23 @@ struct ServiceOptions {
 
 class Service {
  public:
-  Service(const ServiceOptions& options, Engine& engine,
-          SessionTable& sessions, Scheduler& scheduler, Metrics& metrics);
+  Service(const ServiceOptions& options, Engine& engine, SessionTable& sessions,
+          Scheduler& scheduler, Metrics& metrics);
 
   // Work; replies come from an executor thread.
-  void Convert(const CallContext& call, const preproc::v1::ConvertRequest& request,
+  void Convert(const CallContext& call,
+               const preproc::v1::ConvertRequest& request,
                preproc::v1::ConvertReply* reply, Done done);
-  void Decode(const CallContext& call, const preproc::v1::DecodeRequest& request,
+  void Decode(const CallContext& call,
+              const preproc::v1::DecodeRequest& request,
               preproc::v1::DecodeReply* reply, Done done);
-  void Encode(const CallContext& call, const preproc::v1::EncodeRequest& request,
+  void Encode(const CallContext& call,
+              const preproc::v1::EncodeRequest& request,
               preproc::v1::EncodeReply* reply, Done done);
 
   // Cheap; answered on the calling thread.
-  absl::Status Peek(const CallContext& call, const preproc::v1::PeekRequest& request,
+  absl::Status Peek(const CallContext& call,
+                    const preproc::v1::PeekRequest& request,
                     preproc::v1::PeekReply* reply);
   absl::Status Explain(const CallContext& call,
                        const preproc::v1::ExplainRequest& request,
@@ -81,9 +85,10 @@ class Service {
                               const preproc::v1::AllocateBufferRequest& request,
                               preproc::v1::AllocateBufferReply* reply,
                               std::vector<UniqueFd>* fds);
-  absl::Status UnregisterBuffer(const CallContext& call,
-                                const preproc::v1::UnregisterBufferRequest& request,
-                                preproc::v1::UnregisterBufferReply* reply);
+  absl::Status UnregisterBuffer(
+      const CallContext& call,
+      const preproc::v1::UnregisterBufferRequest& request,
+      preproc::v1::UnregisterBufferReply* reply);
   absl::Status ListBuffers(const CallContext& call,
                            const preproc::v1::ListBuffersRequest& request,
                            preproc::v1::ListBuffersReply* reply);

@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "daemon/metrics/metrics.h"
 #include "daemon/sessions/session.h"
 #include "proto/packet/packet_socket.h"
@@ -27,7 +27,7 @@ class SessionTable {
   // A new session with a random token (getrandom).
   // Errors: kResourceExhausted QUOTA  max_sessions are open
   //         kInvalidArgument          name above 64 bytes or not UTF-8
-  absl::StatusOr<std::shared_ptr<Session>> Open(std::string_view client_name,
+  absl::StatusOr<std::shared_ptr<Session>> Open(absl::string_view client_name,
                                                 const PeerCredentials& peer);
 
   // A session for one gRPC call without a token: it owns no buffers, has
@@ -38,7 +38,7 @@ class SessionTable {
   //   kNotFound SESSION_UNKNOWN        no such token (or not 16 bytes)
   //   kPermissionDenied SESSION_PEER   another pid or uid than opened it
   absl::StatusOr<std::shared_ptr<Session>> FindByToken(
-      std::string_view token, const PeerCredentials& peer) const;
+      absl::string_view token, const PeerCredentials& peer) const;
 
   // Removes and closes; its shares are withdrawn. Idempotent.
   void Close(const std::shared_ptr<Session>& session);
@@ -58,11 +58,11 @@ class SessionTable {
   // A token works once, in one session other than the owner's.
   // Errors: kNotFound; those of Session::Register.
   absl::StatusOr<std::shared_ptr<const RegisteredBuffer>> AcceptShare(
-      const std::shared_ptr<Session>& taker, std::string_view share_token,
+      const std::shared_ptr<Session>& taker, absl::string_view share_token,
       uint64_t buffer_id, uint32_t generation);
   // Unregisters the taker's id too. Errors: kNotFound.
   absl::Status RevokeShare(const std::shared_ptr<Session>& owner,
-                           std::string_view share_token);
+                           absl::string_view share_token);
 
  private:
   struct State;

@@ -9,25 +9,48 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 
 namespace preprocd {
 namespace {
 
-constexpr std::string_view kTypeUrl = "preprocd/error_detail";
+constexpr absl::string_view kTypeUrl = "preprocd/error_detail";
 
-constexpr std::array<std::string_view, 35> kNames = {
-    "UNSPECIFIED",      "FIELD_INVALID",     "GEOMETRY_INVALID",
-    "FORMAT_PAIR",      "IMAGE_FORMAT",      "IMAGE_TRUNCATED",
-    "IMAGE_CORRUPT",    "IMAGE_UNSUPPORTED", "TOO_LARGE",
-    "QUOTA",            "QUEUE_FULL",        "BUFFER_UNKNOWN",
-    "BUFFER_GENERATION", "BUFFER_TOO_SMALL", "BUFFER_KIND",
-    "BUFFER_SEALED",    "BUFFER_SPARSE",     "BUFFER_OVERLAP",
-    "BUFFER_READ_ONLY", "FDS_LOST",          "FD_COUNT",
-    "FRAME_INVALID",    "SESSION_UNKNOWN",   "SESSION_PEER",
-    "VERSION_MISMATCH", "NOT_BUILT",         "NO_BACKEND",
-    "BACKEND_UNKNOWN",  "BACKEND_FAILED",    "DEADLINE",
-    "CANCELLED",        "DRAINING",          "NOT_PERMITTED",
-    "INTERNAL",         "DMA_BUF"};
+constexpr std::array<absl::string_view, 35> kNames = {"UNSPECIFIED",
+                                                      "FIELD_INVALID",
+                                                      "GEOMETRY_INVALID",
+                                                      "FORMAT_PAIR",
+                                                      "IMAGE_FORMAT",
+                                                      "IMAGE_TRUNCATED",
+                                                      "IMAGE_CORRUPT",
+                                                      "IMAGE_UNSUPPORTED",
+                                                      "TOO_LARGE",
+                                                      "QUOTA",
+                                                      "QUEUE_FULL",
+                                                      "BUFFER_UNKNOWN",
+                                                      "BUFFER_GENERATION",
+                                                      "BUFFER_TOO_SMALL",
+                                                      "BUFFER_KIND",
+                                                      "BUFFER_SEALED",
+                                                      "BUFFER_SPARSE",
+                                                      "BUFFER_OVERLAP",
+                                                      "BUFFER_READ_ONLY",
+                                                      "FDS_LOST",
+                                                      "FD_COUNT",
+                                                      "FRAME_INVALID",
+                                                      "SESSION_UNKNOWN",
+                                                      "SESSION_PEER",
+                                                      "VERSION_MISMATCH",
+                                                      "NOT_BUILT",
+                                                      "NO_BACKEND",
+                                                      "BACKEND_UNKNOWN",
+                                                      "BACKEND_FAILED",
+                                                      "DEADLINE",
+                                                      "CANCELLED",
+                                                      "DRAINING",
+                                                      "NOT_PERMITTED",
+                                                      "INTERNAL",
+                                                      "DMA_BUF"};
 
 // NUL separates the payload's parts; a NUL inside a part would shift them.
 std::string WithoutNul(std::string text) {
@@ -51,24 +74,24 @@ void Attach(absl::Status& status, const ErrorDetail& detail) {
 
 }  // namespace
 
-std::string_view ErrorReasonName(ErrorReason reason) {
+absl::string_view ErrorReasonName(ErrorReason reason) {
   const auto index = static_cast<size_t>(reason);
   return index < kNames.size() ? kNames[index] : "UNSPECIFIED";
 }
 
 absl::Status MakeError(absl::StatusCode code, ErrorDetail detail,
-                       std::string_view message) {
+                       absl::string_view message) {
   absl::Status status(code, message);
   if (!status.ok()) Attach(status, detail);
   return status;
 }
 
-absl::Status InvalidField(std::string_view field, std::string_view message) {
+absl::Status InvalidField(absl::string_view field, absl::string_view message) {
   return InvalidField(ErrorReason::kFieldInvalid, field, message);
 }
 
-absl::Status InvalidField(ErrorReason reason, std::string_view field,
-                          std::string_view message) {
+absl::Status InvalidField(ErrorReason reason, absl::string_view field,
+                          absl::string_view message) {
   ErrorDetail detail;
   detail.reason = reason;
   detail.field = std::string(field);
@@ -76,7 +99,7 @@ absl::Status InvalidField(ErrorReason reason, std::string_view field,
                    message);
 }
 
-absl::Status NotBuilt(std::string_view what) {
+absl::Status NotBuilt(absl::string_view what) {
   ErrorDetail detail;
   detail.reason = ErrorReason::kNotBuilt;
   return MakeError(absl::StatusCode::kUnimplemented, std::move(detail),
@@ -84,7 +107,7 @@ absl::Status NotBuilt(std::string_view what) {
 }
 
 std::optional<ErrorDetail> GetErrorDetail(const absl::Status& status) {
-  const std::optional<absl::Cord> payload = status.GetPayload(kTypeUrl);
+  const auto payload = status.GetPayload(kTypeUrl);
   if (!payload) return std::nullopt;
   const std::string text(*payload);
   const std::vector<std::string> parts =
@@ -103,7 +126,7 @@ std::optional<ErrorDetail> GetErrorDetail(const absl::Status& status) {
   return detail;
 }
 
-absl::Status PrefixField(absl::Status status, std::string_view prefix) {
+absl::Status PrefixField(absl::Status status, absl::string_view prefix) {
   std::optional<ErrorDetail> detail = GetErrorDetail(status);
   if (!detail || detail->field.empty()) return status;
   const std::string old_field = detail->field;

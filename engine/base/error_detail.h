@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace preprocd {
 
@@ -56,7 +56,7 @@ enum class ErrorReason : int {
 };
 
 // UPPER_SNAKE name as in the proto without its prefix, e.g. "IMAGE_TRUNCATED".
-std::string_view ErrorReasonName(ErrorReason reason);
+absl::string_view ErrorReasonName(ErrorReason reason);
 
 struct ErrorDetail {
   ErrorReason reason = ErrorReason::kUnspecified;
@@ -73,20 +73,20 @@ struct ErrorDetail {
 
 // A status with the detail attached. `message` says what value, what bound.
 absl::Status MakeError(absl::StatusCode code, ErrorDetail detail,
-                       std::string_view message);
+                       absl::string_view message);
 
 // Shorthands for the common shapes.
-absl::Status InvalidField(std::string_view field, std::string_view message);
-absl::Status InvalidField(ErrorReason reason, std::string_view field,
-                          std::string_view message);
-absl::Status NotBuilt(std::string_view what);
+absl::Status InvalidField(absl::string_view field, absl::string_view message);
+absl::Status InvalidField(ErrorReason reason, absl::string_view field,
+                          absl::string_view message);
+absl::Status NotBuilt(absl::string_view what);
 
 // The detail attached to `status`, if any.
 std::optional<ErrorDetail> GetErrorDetail(const absl::Status& status);
 
 // Returns `status` with `prefix` put before the field path of its detail
 // ("source." + "width"); statuses without a detail are returned unchanged.
-absl::Status PrefixField(absl::Status status, std::string_view prefix);
+absl::Status PrefixField(absl::Status status, absl::string_view prefix);
 
 }  // namespace preprocd
 

@@ -53,8 +53,7 @@ absl::Status SealSize(int fd) {
 }
 
 absl::Status SealImmutable(int fd) {
-  return AddSeals(fd,
-                  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+  return AddSeals(fd, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
 }
 
 }  // namespace preprocd

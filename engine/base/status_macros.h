@@ -9,20 +9,20 @@
 #include "absl/status/statusor.h"
 
 // Returns from the enclosing function when `expr` is not OK.
-#define RETURN_IF_ERROR(expr)                          \
-  do {                                                 \
-    if (absl::Status status_macro_result_ = (expr);    \
-        !status_macro_result_.ok()) {                  \
-      return status_macro_result_;                     \
-    }                                                  \
+#define RETURN_IF_ERROR(expr)                       \
+  do {                                              \
+    if (absl::Status status_macro_result_ = (expr); \
+        !status_macro_result_.ok()) {               \
+      return status_macro_result_;                  \
+    }                                               \
   } while (false)
 
 #define PREPROCD_MACRO_CONCAT_INNER_(a, b) a##b
 #define PREPROCD_MACRO_CONCAT_(a, b) PREPROCD_MACRO_CONCAT_INNER_(a, b)
 
 // ASSIGN_OR_RETURN(auto image, Decode(bytes)); `lhs` may declare a variable.
-#define ASSIGN_OR_RETURN(lhs, expr)                                       \
-  PREPROCD_ASSIGN_OR_RETURN_IMPL_(                                        \
+#define ASSIGN_OR_RETURN(lhs, expr) \
+  PREPROCD_ASSIGN_OR_RETURN_IMPL_(  \
       PREPROCD_MACRO_CONCAT_(status_or_macro_, __LINE__), lhs, expr)
 #define PREPROCD_ASSIGN_OR_RETURN_IMPL_(statusor, lhs, expr) \
   auto statusor = (expr);                                    \

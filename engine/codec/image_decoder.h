@@ -12,11 +12,11 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "engine/image/color_encoding.h"
 #include "engine/image/image_desc.h"
 #include "engine/image/orientation.h"
@@ -25,7 +25,7 @@
 namespace preprocd {
 
 enum class FileFormat : uint8_t { kJpeg = 1, kPng = 2 };
-std::string_view FileFormatName(FileFormat format);  // "jpeg" "png"
+absl::string_view FileFormatName(FileFormat format);  // "jpeg" "png"
 
 // What a file's headers say.
 struct ImageInfo {
@@ -40,7 +40,7 @@ struct ImageInfo {
   bool has_alpha = false;   // PNG alpha channel or tRNS
   Orientation orientation = Orientation::kNormal;
   bool has_orientation = false;
-  ColorEncoding color;      // JPEG: BT.601 full
+  ColorEncoding color;  // JPEG: BT.601 full
   // What a native decode gives: nv12, nv16, nv24, grey, rgb or rgba.
   PixelFormat native_format = PixelFormat::kUnspecified;
 };

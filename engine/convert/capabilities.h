@@ -8,8 +8,8 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
-#include <string_view>
 
+#include "absl/strings/string_view.h"
 #include "engine/convert/convert_plan.h"
 
 namespace preprocd {
@@ -32,7 +32,7 @@ class EnumSet {
 };
 
 struct Capabilities {
-  std::string_view name;  // static storage
+  absl::string_view name;  // static storage
   // Smaller is tried first; negative = only when named by the request.
   int rank = -1;
   bool available = true;

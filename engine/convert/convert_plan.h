@@ -39,12 +39,12 @@ struct ConvertPlan {
   ImageDesc source;
   ImageDesc destination;
 
-  Rect source_rect;              // stored pixels, inside the source
+  Rect source_rect;  // stored pixels, inside the source
   Orientation orientation = Orientation::kNormal;
-  Size oriented;                 // source_rect's size after orientation
-  Placement placement;           // destination pixels / oriented pixels
-  Rect shown_stored;             // placement.shown in stored pixels
-  AffineMap map;                 // stored source -> destination, continuous
+  Size oriented;        // source_rect's size after orientation
+  Placement placement;  // destination pixels / oriented pixels
+  Rect shown_stored;    // placement.shown in stored pixels
+  AffineMap map;        // stored source -> destination, continuous
 
   Filter filter = Filter::kBilinear;
   ChromaUpsampling chroma = ChromaUpsampling::kReplicate;

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "engine/image/geometry.h"
 #include "engine/image/image_desc.h"
 #include "engine/image/orientation.h"
@@ -92,11 +92,11 @@ struct OutputSpec {
   ColorEncoding color;
 };
 
-std::optional<ChromaUpsampling> ParseChromaUpsampling(std::string_view name);
-std::string_view ChromaUpsamplingName(ChromaUpsampling chroma);
+std::optional<ChromaUpsampling> ParseChromaUpsampling(absl::string_view name);
+absl::string_view ChromaUpsamplingName(ChromaUpsampling chroma);
 // "hwc", "chw", "tiled-compact", "tiled-pad16" (without the tile size).
-std::optional<TensorLayout> ParseTensorLayout(std::string_view name);
-std::string_view TensorLayoutName(TensorLayout layout);
+std::optional<TensorLayout> ParseTensorLayout(absl::string_view name);
+absl::string_view TensorLayoutName(TensorLayout layout);
 
 }  // namespace preprocd
 

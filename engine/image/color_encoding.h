@@ -7,7 +7,8 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <string_view>
+
+#include "absl/strings/string_view.h"
 
 namespace preprocd {
 
@@ -69,10 +70,10 @@ struct RgbToYuvCoefficients {
 };
 RgbToYuvCoefficients GetRgbToYuvCoefficients(ColorEncoding encoding);
 
-std::string_view MatrixName(MatrixCoefficients matrix);  // "601" "709" "2020"
-std::optional<MatrixCoefficients> ParseMatrix(std::string_view name);
-std::string_view RangeName(ColorRange range);  // "limited" "full"
-std::optional<ColorRange> ParseRange(std::string_view name);
+absl::string_view MatrixName(MatrixCoefficients matrix);  // "601" "709" "2020"
+std::optional<MatrixCoefficients> ParseMatrix(absl::string_view name);
+absl::string_view RangeName(ColorRange range);  // "limited" "full"
+std::optional<ColorRange> ParseRange(absl::string_view name);
 
 }  // namespace preprocd
 

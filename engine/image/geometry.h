@@ -7,10 +7,10 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace preprocd {
 
@@ -34,7 +34,7 @@ struct Rect {
 // Errors: kInvalidArgument GEOMETRY_INVALID with `field` when `rect` is empty
 // or not wholly inside `bounds`. Rectangles are never clamped.
 absl::Status ValidateRectInside(const Rect& rect, Size bounds,
-                                std::string_view field);
+                                absl::string_view field);
 
 // Numbers equal preproc.v1.Fit.
 enum class Fit : uint8_t {
@@ -89,10 +89,10 @@ absl::StatusOr<Placement> ComputePlacement(Size oriented_source,
                                            LetterboxRule rule,
                                            const std::optional<Rect>& place);
 
-std::optional<Fit> ParseFit(std::string_view name);
-std::string_view FitName(Fit fit);
-std::optional<LetterboxRule> ParseLetterboxRule(std::string_view name);
-std::string_view LetterboxRuleName(LetterboxRule rule);
+std::optional<Fit> ParseFit(absl::string_view name);
+absl::string_view FitName(Fit fit);
+std::optional<LetterboxRule> ParseLetterboxRule(absl::string_view name);
+absl::string_view LetterboxRuleName(LetterboxRule rule);
 
 }  // namespace preprocd
 

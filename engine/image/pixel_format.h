@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string_view>
 
+#include "absl/strings/string_view.h"
 #include "engine/base/limits.h"
 
 namespace preprocd {
@@ -64,8 +64,8 @@ struct PlaneInfo {
 
 struct PixelFormatInfo {
   PixelFormat format = PixelFormat::kUnspecified;
-  std::string_view name;  // as in commands and messages, e.g. "nv12"
-  uint32_t fourcc = 0;    // DRM code; 0 when DRM has none
+  absl::string_view name;  // as in commands and messages, e.g. "nv12"
+  uint32_t fourcc = 0;     // DRM code; 0 when DRM has none
   ColorFamily family = ColorFamily::kGrey;
   uint8_t plane_count = 0;
   // Logical channels: 1 grey, 3 rgb and yuv, 4 with alpha.
@@ -89,16 +89,16 @@ const PixelFormatInfo& GetPixelFormatInfo(PixelFormat format);
 // All known formats, in enum order.
 std::span<const PixelFormatInfo> AllPixelFormats();
 // Looks a name up ("nv12"); nothing when unknown.
-std::optional<PixelFormat> ParsePixelFormat(std::string_view name);
-std::string_view PixelFormatName(PixelFormat format);  // "unspecified" for 0
+std::optional<PixelFormat> ParsePixelFormat(absl::string_view name);
+absl::string_view PixelFormatName(PixelFormat format);  // "unspecified" for 0
 
 // kRgb <-> kPlanarRgb and so on: the same channels in the other layout;
 // `format` itself when it has no such twin.
 PixelFormat PlanarVariant(PixelFormat format);
 PixelFormat PackedVariant(PixelFormat format);
 
-std::optional<DType> ParseDType(std::string_view name);  // "u8" .. "f32"
-std::string_view DTypeName(DType dtype);
+std::optional<DType> ParseDType(absl::string_view name);  // "u8" .. "f32"
+absl::string_view DTypeName(DType dtype);
 // Bytes per element. REQUIRES: a known type.
 int DTypeSize(DType dtype);
 bool IsFloat(DType dtype);

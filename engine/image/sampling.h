@@ -9,9 +9,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "engine/image/geometry.h"
 #include "engine/image/orientation.h"
 
@@ -28,8 +28,8 @@ enum class Filter : uint8_t {
   kBicubicAa = 6,    // a = -0.5, support scaled when shrinking
   kLanczos3 = 7,     // a = 3, support scaled when shrinking
 };
-std::optional<Filter> ParseFilter(std::string_view name);
-std::string_view FilterName(Filter filter);
+std::optional<Filter> ParseFilter(absl::string_view name);
+absl::string_view FilterName(Filter filter);
 
 // floor((2d + 1) * S / (2D)) in integers, clamped to 0..S-1.
 int NearestIndex(int d, int source_extent, int destination_extent);

@@ -10,10 +10,10 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "engine/base/unique_fd.h"
 #include "engine/memory/buffer.h"
 
@@ -43,12 +43,13 @@ std::vector<AllocatorStatus> ProbeAllocators();
 // Errors: kInvalidArgument   size 0
 //         kUnimplemented     this machine has no such allocator (detail says)
 //         kResourceExhausted the kernel refused memory
-absl::StatusOr<std::shared_ptr<Buffer>> AllocateBuffer(
-    AllocatorKind kind, uint64_t size_bytes, std::string_view name);
+absl::StatusOr<std::shared_ptr<Buffer>> AllocateBuffer(AllocatorKind kind,
+                                                       uint64_t size_bytes,
+                                                       absl::string_view name);
 
 // A memfd holding a copy of `bytes`, sealed against every change.
 absl::StatusOr<UniqueFd> MakeSealedMemfd(std::span<const std::byte> bytes,
-                                         std::string_view name);
+                                         absl::string_view name);
 
 }  // namespace preprocd
 

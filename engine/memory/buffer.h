@@ -24,7 +24,7 @@ enum class BufferKind : uint8_t {
   kMemfd = 1,      // sealed against shrinking and growing; mapped
   kMemfdCopy = 2,  // without those seals; never mapped, pread/pwrite
   kDmaBuf = 3,
-  kHeap = 4,       // private to this process; has no fd
+  kHeap = 4,  // private to this process; has no fd
 };
 
 enum class Access : uint8_t { kRead = 1, kWrite = 2, kReadWrite = 3 };
@@ -109,8 +109,11 @@ class Buffer {
  protected:
   Buffer(BufferKind kind, uint64_t size_bytes, bool writable, bool immutable,
          BufferIdentity identity)
-      : kind_(kind), size_bytes_(size_bytes), writable_(writable),
-        immutable_(immutable), identity_(identity) {}
+      : kind_(kind),
+        size_bytes_(size_bytes),
+        writable_(writable),
+        immutable_(immutable),
+        identity_(identity) {}
 
  private:
   friend class Mapping;
