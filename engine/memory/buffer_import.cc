@@ -1,0 +1,163 @@
+#include "engine/memory/buffer_import.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "engine/base/error_detail.h"
+#include "engine/base/status_macros.h"
+#include "engine/memory/dma_buf_buffer.h"
+#include "engine/memory/memfd_buffer.h"
+
+// Since Linux 5.1; older C library headers lack it.
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+namespace preprocd {
+namespace {
+
+absl::Status WrongKind(absl::string_view what) {
+  return InvalidField(
+      ErrorReason::kBufferKind, "fd",
+      absl::StrCat("fd is ", what, ", neither a memfd nor a dma-buf"));
+}
+
+absl::Status Sealed(absl::string_view why) {
+  ErrorDetail detail;
+  detail.reason = ErrorReason::kBufferSealed;
+  detail.field = "access";
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition, detail,
+      absl::StrCat("access includes writing, but the descriptor ", why));
+}
+
+// A file of /dev/shm answers F_GET_SEALS like a memfd made without sealing;
+// only its name in /proc tells them apart.
+bool IsMemfd(int fd) {
+  struct statfs facts = {};
+  if (fstatfs(fd, &facts) != 0) return false;
+  if (facts.f_type != TMPFS_MAGIC && facts.f_type != HUGETLBFS_MAGIC) {
+    return false;
+  }
+  std::array<char, 32> target = {};
+  const std::string link = absl::StrCat("/proc/self/fd/", fd);
+  const ssize_t length = readlink(link.c_str(), target.data(), target.size());
+  if (length <= 0) return false;
+  return absl::StartsWith(
+      absl::string_view(target.data(), static_cast<size_t>(length)), "/memfd:");
+}
+
+absl::string_view KindName(mode_t mode) {
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISCHR(mode)) return "a character device";
+  if (S_ISBLK(mode)) return "a block device";
+  if (S_ISREG(mode)) return "a regular file";
+  return "an anonymous descriptor";
+}
+
+absl::Status CheckSize(uint64_t cost, uint64_t size, uint64_t max_bytes) {
+  if (size == 0) {
+    return InvalidField(ErrorReason::kBufferTooSmall, "fd", "fd is empty");
+  }
+  if (cost > max_bytes) {
+    ErrorDetail detail;
+    detail.reason = ErrorReason::kTooLarge;
+    detail.field = "fd";
+    detail.got = absl::StrCat(cost);
+    detail.limit = absl::StrCat(max_bytes);
+    return MakeError(absl::StatusCode::kInvalidArgument, detail,
+                     absl::StrCat("fd costs ", cost, " bytes > ", max_bytes));
+  }
+  return absl::OkStatus();
+}
+
+struct DescriptorMode {
+  bool readable = false;
+  bool writable = false;
+};
+
+absl::StatusOr<DescriptorMode> ReadMode(int fd) {
+  const int flags = fcntl(fd, F_GETFL);
+  if (flags < 0) {
+    return InvalidField(ErrorReason::kBufferKind, "fd",
+                        absl::StrCat("fd: ", strerror(errno)));
+  }
+  // An O_PATH descriptor can be neither read nor mapped.
+  if ((flags & O_PATH) != 0) return WrongKind("a path descriptor");
+  const int mode = flags & O_ACCMODE;
+  return DescriptorMode{mode != O_WRONLY, mode != O_RDONLY};
+}
+
+absl::StatusOr<std::shared_ptr<Buffer>> ImportMemfd(
+    UniqueFd fd, const struct stat& facts_of_file, DescriptorMode mode,
+    bool wants_write, uint64_t max_bytes) {
+  FileFacts facts;
+  facts.size_bytes = static_cast<uint64_t>(facts_of_file.st_size);
+  facts.identity = {facts_of_file.st_dev, facts_of_file.st_ino};
+  // Reading a hole through a mapping allocates its pages here, so a sparse
+  // file costs its whole size; preallocation past the end costs blocks.
+  const uint64_t blocks = static_cast<uint64_t>(facts_of_file.st_blocks) * 512;
+  RETURN_IF_ERROR(CheckSize(std::max(facts.size_bytes, blocks),
+                            facts.size_bytes, max_bytes));
+  const int seals = fcntl(fd.get(), F_GET_SEALS);
+  constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+  const bool size_sealed = seals >= 0 && (seals & kSizeSeals) == kSizeSeals;
+  const bool write_sealed =
+      seals >= 0 && (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0;
+  if (wants_write && write_sealed) return Sealed("is sealed against writing");
+  if (wants_write && !mode.writable) return Sealed("was opened read-only");
+  facts.writable = wants_write;
+  facts.immutable = size_sealed && (seals & F_SEAL_WRITE) != 0;
+  if (size_sealed) return MemfdBuffer::Create(std::move(fd), facts);
+  return std::shared_ptr<Buffer>(
+      std::make_shared<MemfdCopyBuffer>(std::move(fd), facts));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Buffer>> ImportBuffer(
+    UniqueFd fd, const ImportOptions& options) {
+  const bool wants_write = options.access != Access::kRead;
+  ASSIGN_OR_RETURN(const DescriptorMode mode, ReadMode(fd.get()));
+  struct stat facts_of_file = {};
+  if (fstat(fd.get(), &facts_of_file) != 0) {
+    return InvalidField(ErrorReason::kBufferKind, "fd",
+                        absl::StrCat("fd: fstat: ", strerror(errno)));
+  }
+  const bool dma_buf = IsDmaBuf(fd.get());
+  if (!dma_buf && !IsMemfd(fd.get())) {
+    return WrongKind(KindName(facts_of_file.st_mode));
+  }
+  if (!mode.readable) return WrongKind("a write-only descriptor");
+  if (!dma_buf) {
+    return ImportMemfd(std::move(fd), facts_of_file, mode, wants_write,
+                       options.max_bytes);
+  }
+  const off_t size = lseek(fd.get(), 0, SEEK_END);
+  FileFacts facts;
+  facts.size_bytes = size > 0 ? static_cast<uint64_t>(size) : 0;
+  facts.identity = {facts_of_file.st_dev, facts_of_file.st_ino};
+  RETURN_IF_ERROR(
+      CheckSize(facts.size_bytes, facts.size_bytes, options.max_bytes));
+  if (wants_write && !mode.writable) return Sealed("was opened read-only");
+  facts.writable = wants_write;
+  return std::shared_ptr<Buffer>(
+      std::make_shared<DmaBufBuffer>(std::move(fd), facts));
+}
+
+}  // namespace preprocd
