@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/commands.h"
 #include "client/cli/exit_code.h"
 #include "engine/base/error_detail.h"
@@ -163,12 +164,8 @@ void AddConvertOptions(CLI::App& command, ConvertOptions& options) {
                      "1..8 turns the source as EXIF defines it; exif takes "
                      "what the file states (default 1: as stored)");
   AddPixelOptions(command, options);
-  command
-      .add_option("--backend", options.backends,
-                  "auto, or reference | cpu | gl | g2d | ev74, in this order")
-      ->delimiter(',')
-      ->expected(1)
-      ->allow_extra_args(false);
+  AddParsed(command, "--backend", &options.backends, ParseBackends,
+            "auto, or reference | cpu | gl | g2d | ev74, in this order");
   command.add_option("--priority", options.priority,
                      "-1 background, 0 normal, 1 high");
   command.add_flag("--lenient", options.lenient,
@@ -177,12 +174,17 @@ void AddConvertOptions(CLI::App& command, ConvertOptions& options) {
                    "let the JPEG decoder shrink by itself; less exact");
 }
 
-std::vector<std::string> BackendList(const std::vector<std::string>& names) {
-  std::vector<std::string> list;
+absl::StatusOr<std::vector<std::string>> ParseBackends(
+    const std::string& text) {
+  std::vector<std::string> names = absl::StrSplit(text, ',');
+  if (names == std::vector<std::string>{"auto"}) names.clear();
   for (const std::string& name : names) {
-    if (!name.empty() && name != "auto") list.push_back(name);
+    if (name.empty() || name == "auto") {
+      return UsageError(absl::StrCat(
+          "'", text, "' is neither auto nor a list of backend names"));
+    }
   }
-  return list;
+  return names;
 }
 
 absl::StatusOr<v1::ConvertRequest> MakeConvertRequest(
@@ -219,8 +221,8 @@ absl::StatusOr<v1::ConvertRequest> MakeConvertRequest(
     RETURN_IF_ERROR(CheckSize(*options.layout.tile, "destination.tensor_tile"));
     *destination.mutable_tensor_tile() = *options.layout.tile;
   }
-  for (std::string& name : BackendList(options.backends)) {
-    request.mutable_options()->add_backends(std::move(name));
+  for (const std::string& name : options.backends) {
+    request.mutable_options()->add_backends(name);
   }
   request.mutable_options()->set_priority(options.priority);
   request.set_lenient(options.lenient);

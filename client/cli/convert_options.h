@@ -36,7 +36,7 @@ struct ConvertOptions {
   v1::ChromaUpsampling chroma = v1::CHROMA_UPSAMPLING_UNSPECIFIED;
   v1::Precision precision = v1::PRECISION_UNSPECIFIED;
   v1::Numerics numerics = v1::NUMERICS_UNSPECIFIED;
-  std::vector<std::string> backends;  // empty or "auto" = automatic
+  std::vector<std::string> backends;  // empty = automatic
   int priority = 0;
   bool lenient = false;
   bool fast_scale = false;
@@ -53,8 +53,9 @@ void AddConvertOptions(CLI::App& command, ConvertOptions& options);
 absl::StatusOr<v1::ConvertRequest> MakeConvertRequest(
     const ConvertOptions& options);
 
-// "auto" and "" become no entry; the rest is handed on as it is.
-std::vector<std::string> BackendList(const std::vector<std::string>& names);
+// "auto" is no name at all; else names separated by commas.
+// Errors: reason USAGE
+absl::StatusOr<std::vector<std::string>> ParseBackends(const std::string& text);
 
 }  // namespace preprocd::cli
 

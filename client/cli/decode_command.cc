@@ -106,8 +106,8 @@ absl::Status RunDecode(Context& context, const Arguments& arguments) {
   if (info.bit_depth() > 8) expected.set_dtype(v1::DATA_TYPE_U16);
   request.set_chroma(arguments.chroma);
   request.set_lenient(arguments.lenient);
-  for (std::string& name : BackendList(arguments.backends)) {
-    request.mutable_options()->add_backends(std::move(name));
+  for (const std::string& name : arguments.backends) {
+    request.mutable_options()->add_backends(name);
   }
   ASSIGN_OR_RETURN(
       const ResultPlace place,
@@ -247,10 +247,8 @@ void AddDecodeCommand(CLI::App& app, Selection& selection) {
       .add_option("--quality", arguments->quality,
                   "of a .jpg result, 1..100 (default 90)")
       ->check(CLI::Range(1, 100));
-  command.add_option("--backend", arguments->backends, "auto or a backend")
-      ->delimiter(',')
-      ->expected(1)
-      ->allow_extra_args(false);
+  AddParsed(command, "--backend", &arguments->backends, ParseBackends,
+            "auto or a backend");
   command.callback([&selection, arguments] {
     selection = [arguments](Context& context) {
       return RunDecode(context, *arguments);
