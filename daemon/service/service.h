@@ -1,7 +1,7 @@
 // One handler per operation, written once for every transport: request
 // messages in, reply messages out, no socket. A handler validates, plans and
 // submits a job; the job's completion fills the reply and calls `done`.
-// Owns: nothing; all parts are borrowed and must outlive it.
+// Owns: reusable request states; all parts are borrowed and must outlive it.
 // Thread-safety: safe. Handlers never block on work; `done` runs on the
 // calling thread (refusals, cheap calls) or on an executor thread.
 #ifndef DAEMON_SERVICE_SERVICE_H_
@@ -33,6 +33,9 @@ struct CallContext {
   uint64_t request_id = 0;
   int64_t arrival_ns = 0;   // monotonic, when the bytes were received
   int64_t deadline_ns = 0;  // monotonic, from the transport; 0 = none
+  // A gRPC call without a session token (its session is
+  // SessionTable::Anonymous): naming a buffer is kUnauthenticated.
+  bool anonymous = false;
 };
 
 // Called exactly once. Request and reply must stay alive until then.
@@ -44,12 +47,27 @@ struct ServiceOptions {
   int64_t max_inline_bytes = kMaxInlineBytes;
 };
 
+struct WorkItem;
+struct WorkSteps;
+class WorkPool;
+
 class Service {
  public:
   Service(const ServiceOptions& options, Engine& engine, SessionTable& sessions,
           Scheduler& scheduler, Metrics& metrics);
+  // REQUIRES: no work is queued or running.
+  ~Service();
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
 
-  // Work; replies come from an executor thread.
+  // Work; replies come from an executor thread. Errors, beside those of the
+  // fields, the planner and the codecs:
+  //   kUnavailable       DRAINING; the session was closed
+  //   kUnauthenticated   SESSION_UNKNOWN  a buffer is named without a session
+  //   kResourceExhausted QUOTA, QUEUE_FULL (both with a retry hint); memory
+  //   kDeadlineExceeded  DEADLINE         before or during the work
+  //   kCancelled         CANCELLED
+  // Nothing of the destination is written unless planning succeeded.
   void Convert(const CallContext& call,
                const preproc::v1::ConvertRequest& request,
                preproc::v1::ConvertReply* reply, Done done);
@@ -120,12 +138,51 @@ class Service {
   // From here on new work is answered kUnavailable DRAINING.
   void BeginDrain() { draining_ = true; }
   bool draining() const { return draining_; }
+  int64_t max_inline_bytes() const { return options_.max_inline_bytes; }
 
   SessionTable& sessions() { return sessions_; }
   Scheduler& scheduler() { return scheduler_; }
   Metrics& metrics() { return metrics_; }
 
  private:
+  void Begin(std::unique_ptr<WorkItem> item,
+             const preproc::v1::CallOptions& options);
+  absl::Status Admit(WorkItem& item, const preproc::v1::CallOptions& options);
+  absl::Status Submit(std::unique_ptr<WorkItem>& item);
+  absl::Status RunItem(WorkItem& item);
+  void Finish(std::unique_ptr<WorkItem> item, absl::Status status);
+  void CountStages(const WorkItem& item);
+
+  absl::Status FindConvert(WorkItem& item);
+  absl::Status PlanConvert(WorkItem& item);
+  absl::Status RunConvert(WorkItem& item);
+  absl::Status FindDecode(WorkItem& item);
+  absl::Status PlanDecode(WorkItem& item);
+  absl::Status RunDecode(WorkItem& item);
+  absl::Status FindEncode(WorkItem& item);
+  absl::Status PlanEncode(WorkItem& item);
+  absl::Status RunEncode(WorkItem& item);
+  static void ReplyConvert(WorkItem& item);
+  static void ReplyDecode(WorkItem& item);
+  static void ReplyEncode(WorkItem& item);
+  static const WorkSteps kConvertSteps;
+  static const WorkSteps kDecodeSteps;
+  static const WorkSteps kEncodeSteps;
+
+  absl::Status ExplainConvert(const CallContext& call,
+                              const preproc::v1::ExplainRequest& request,
+                              preproc::v1::ExplainReply* reply);
+  absl::Status Register(const CallContext& call,
+                        const preproc::v1::RegisterBufferRequest& request,
+                        std::vector<UniqueFd> fds,
+                        preproc::v1::RegisterBufferReply* reply);
+  absl::Status Allocate(const CallContext& call,
+                        const preproc::v1::AllocateBufferRequest& request,
+                        preproc::v1::AllocateBufferReply* reply,
+                        std::vector<UniqueFd>* fds);
+  // Counts an operation that was answered on the calling thread.
+  absl::Status Count(Operation operation, absl::Status status);
+
   const ServiceOptions options_;
   Engine& engine_;
   SessionTable& sessions_;
@@ -133,10 +190,12 @@ class Service {
   Metrics& metrics_;
   const int64_t started_ns_;
   std::atomic<bool> draining_ = false;
+  std::unique_ptr<WorkPool> pool_;
 };
 
-// Fills preproc.v1.ErrorDetail from a status; INTERNAL without one. Used by
-// both transports.
+// Fills preproc.v1.ErrorDetail from a status, for both transports. A status
+// without a detail gets the reason that its code implies (kCancelled ->
+// CANCELLED and so on), INTERNAL when it implies none.
 void FillErrorDetail(const absl::Status& status,
                      preproc::v1::ErrorDetail* detail);
 

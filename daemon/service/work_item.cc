@@ -1,0 +1,61 @@
+#include "daemon/service/work_item.h"
+
+#include <utility>
+
+namespace preprocd {
+
+void WorkItem::Reset() {
+  // Mappings and references go first: the reply may be all a client waits
+  // for before it gives its memory another use.
+  source.Reset();
+  destination.Reset();
+  call = CallContext();
+  done = nullptr;
+  counted_in_flight = false;
+  planned = false;
+  service = nullptr;
+  steps = nullptr;
+  bounds = CallBounds();
+  times = CallTimes();
+  report = WorkReport();
+  convert_request = nullptr;
+  convert_reply = nullptr;
+  decode_request = nullptr;
+  decode_reply = nullptr;
+  encode_request = nullptr;
+  encode_reply = nullptr;
+  spec = ConvertSpec();
+  output = OutputSpec();
+  info = ImageInfo();
+  decode = DecodeOptions();
+  encode = EncodeOptions();
+  file_span = FileSpan();
+  plan.reset();
+  orientation = Orientation::kNormal;
+  inline_result = std::string();
+  constexpr size_t kKeepBytes = 4u << 20;
+  scratch.clear();
+  if (scratch.capacity() > kKeepBytes) scratch = std::vector<std::byte>();
+}
+
+std::unique_ptr<WorkItem> WorkPool::Take() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!free_.empty()) {
+      std::unique_ptr<WorkItem> item = std::move(free_.back());
+      free_.pop_back();
+      return item;
+    }
+  }
+  return std::make_unique<WorkItem>();
+}
+
+void WorkPool::Put(std::unique_ptr<WorkItem> item) {
+  item->Reset();
+  absl::MutexLock lock(&mutex_);
+  if (free_.size() < static_cast<size_t>(kMaxPooledWork)) {
+    free_.push_back(std::move(item));
+  }
+}
+
+}  // namespace preprocd

@@ -1,0 +1,95 @@
+// The state of one convert, decode or encode from its arrival to its reply,
+// and the pool that reuses such states so that a steady stream of requests
+// allocates little.
+// Owns: pictures (and with them references to registered buffers); request
+// and reply are borrowed until `done`.
+// Thread-safety: WorkItem is used by one thread at a time, handed over by the
+// scheduler; WorkPool is safe.
+// Limits: kMaxPooledWork free states are kept, more are freed.
+#ifndef DAEMON_SERVICE_WORK_ITEM_H_
+#define DAEMON_SERVICE_WORK_ITEM_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "daemon/service/picture_resolver.h"
+#include "daemon/service/reply_builder.h"
+#include "daemon/service/request_parser.h"
+#include "daemon/service/service.h"
+
+namespace preprocd {
+
+// One per request in flight is the most that a busy daemon needs at once.
+inline constexpr int kMaxPooledWork = 64;
+
+// One operation's steps, in order.
+struct WorkSteps {
+  // Names, rights and fields; reads nothing. On the calling thread.
+  absl::Status (Service::*find)(WorkItem&);
+  // Headers and geometry. On the calling thread when that is cheap, else as
+  // the job's first part.
+  absl::Status (Service::*plan)(WorkItem&);
+  // Pixels. In the job.
+  absl::Status (Service::*run)(WorkItem&);
+  // Fills the reply of a request that succeeded.
+  void (*reply)(WorkItem&);
+};
+
+struct WorkItem {
+  Service* service = nullptr;
+  const WorkSteps* steps = nullptr;
+  CallContext call;
+  Operation operation = Operation::kConvert;
+  Done done;
+  bool counted_in_flight = false;  // BeginRequest succeeded
+  bool planned = false;
+  CallBounds bounds;
+  CallTimes times;
+  WorkReport report;
+
+  // Exactly one pair is set.
+  const preproc::v1::ConvertRequest* convert_request = nullptr;
+  preproc::v1::ConvertReply* convert_reply = nullptr;
+  const preproc::v1::DecodeRequest* decode_request = nullptr;
+  preproc::v1::DecodeReply* decode_reply = nullptr;
+  const preproc::v1::EncodeRequest* encode_request = nullptr;
+  preproc::v1::EncodeReply* encode_reply = nullptr;
+
+  SourcePicture source;
+  DestinationPicture destination;
+  ConvertSpec spec;
+  OutputSpec output;
+  ImageInfo info;  // encoded sources
+  DecodeOptions decode;
+  EncodeOptions encode;
+  FileSpan file_span;  // where an encoded file goes
+  // No value: a direct decode or an encode.
+  std::optional<ConvertPlan> plan;
+  Orientation orientation = Orientation::kNormal;  // applied
+  std::string inline_result;
+  std::vector<std::byte> scratch;
+
+  // Releases everything that belongs to the request.
+  void Reset();
+};
+
+class WorkPool {
+ public:
+  // Never null.
+  std::unique_ptr<WorkItem> Take();
+  // `item` is reset.
+  void Put(std::unique_ptr<WorkItem> item);
+
+ private:
+  absl::Mutex mutex_;
+  std::vector<std::unique_ptr<WorkItem>> free_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace preprocd
+
+#endif  // DAEMON_SERVICE_WORK_ITEM_H_
