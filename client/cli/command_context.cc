@@ -1,9 +1,11 @@
 #include "client/cli/command_context.h"
 
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/exit_code.h"
+#include "client/cli/text_format.h"
 #include "engine/base/error_detail.h"
 #include "engine/base/status_macros.h"
 
@@ -25,10 +27,16 @@ absl::Status ExplainAbsence(absl::Status status) {
 
 absl::Status Context::StartDaemon() {
   if (!options_.private_daemon || daemon_ != nullptr) return absl::OkStatus();
+  const auto begin = std::chrono::steady_clock::now();
   auto daemon = PrivateDaemon::Start(options_.daemon_backends);
   if (!daemon.ok()) return WithReason(daemon.status(), kReasonNoDaemon);
   daemon_ = *std::move(daemon);
   options_.runtime_dir = daemon_->runtime_dir();
+  const std::chrono::nanoseconds taken =
+      std::chrono::steady_clock::now() - begin;
+  Print(absl::StrCat("private daemon, pid ", daemon_->pid(), " in ",
+                     daemon_->runtime_dir(), ", ready after ",
+                     DurationText(taken.count()), "\n"));
   return absl::OkStatus();
 }
 

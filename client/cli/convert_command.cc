@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -21,7 +22,7 @@ namespace {
 
 struct Arguments {
   ConvertOptions options;
-  std::string output;
+  std::vector<std::string> outputs;
   int quality = 0;
 };
 
@@ -53,7 +54,8 @@ void Present(Context& context, const Arguments& arguments,
   const auto shape = NpyShape(reply.layout(), channels_first);
   nlohmann::ordered_json& json = context.json();
   json["file"] = arguments.options.file;
-  json["output"] = arguments.output;
+  json["output"] = arguments.outputs[0];
+  json["outputs"] = arguments.outputs;
   json["width"] = reply.layout().width();
   json["height"] = reply.layout().height();
   json["format"] = EnumText(reply.layout().format());
@@ -67,8 +69,8 @@ void Present(Context& context, const Arguments& arguments,
   }
   json.update(MessageToJson(reply));
 
-  context.Print(
-      absl::StrCat(arguments.options.file, " -> ", arguments.output, "\n"));
+  context.Print(absl::StrCat(arguments.options.file, " -> ",
+                             absl::StrJoin(arguments.outputs, " "), "\n"));
   if (reply.has_info()) context.Print(Line("source", InfoText(reply.info())));
   if (arguments.options.raw) {
     context.Print(Line("source", LayoutText(*arguments.options.raw)));
@@ -84,11 +86,15 @@ void Present(Context& context, const Arguments& arguments,
 }
 
 absl::Status RunConvert(Context& context, const Arguments& arguments) {
-  ASSIGN_OR_RETURN(const OutputKind kind, OutputKindOf(arguments.output));
   ASSIGN_OR_RETURN(v1::ConvertRequest request,
                    MakeConvertRequest(arguments.options));
-  RETURN_IF_ERROR(CheckOutput(kind, request.destination().layout().dtype(),
-                              request.destination()));
+  std::vector<OutputKind> kinds;
+  for (const std::string& output : arguments.outputs) {
+    ASSIGN_OR_RETURN(kinds.emplace_back(), OutputKindOf(output));
+    RETURN_IF_ERROR(CheckOutput(kinds.back(),
+                                request.destination().layout().dtype(),
+                                request.destination()));
+  }
   ASSIGN_OR_RETURN(std::string bytes, ReadFile(arguments.options.file));
   ASSIGN_OR_RETURN(Session* const session, context.session());
   const std::optional<v1::ImageLayout> raw =
@@ -109,8 +115,10 @@ absl::Status RunConvert(Context& context, const Arguments& arguments) {
   picture.tensor_layout = request.destination().tensor_layout();
   picture.bytes = place.bytes(reply.inline_bytes());
   place.FillSource(picture.source, reply.inline_bytes());
-  RETURN_IF_ERROR(WriteResult(*session, arguments.output, kind, picture,
-                              arguments.quality));
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    RETURN_IF_ERROR(WriteResult(*session, arguments.outputs[i], kinds[i],
+                                picture, arguments.quality));
+  }
   Present(context, arguments, request, reply);
   return absl::OkStatus();
 }
@@ -125,8 +133,10 @@ void AddConvertCommand(CLI::App& app, Selection& selection) {
       .add_option("FILE", arguments->options.file, "JPEG, PNG or raw pixels")
       ->required();
   command
-      .add_option("-o,--output", arguments->output,
-                  "result: .npy .raw .ppm .pgm .png .jpg")
+      .add_option("-o,--output", arguments->outputs,
+                  "result: .npy .raw .ppm .pgm .png .jpg; again for more "
+                  "files of the same result")
+      ->allow_extra_args(false)
       ->required();
   command
       .add_option("--quality", arguments->quality,

@@ -87,12 +87,11 @@ int Run(int argc, char** argv) {
   GlobalOptions options;
   Selection selection;
   CLI::App app(kDescription, "preprocctl");
-  app.set_version_flag("--version", std::string(PREPROCD_VERSION));
+  app.set_version_flag("--version", "preprocctl " PREPROCD_VERSION);
   app.require_subcommand(1);
-  app.fallthrough();
+  app.fallthrough();  // inherited: global options may follow the command
   AddGlobalOptions(app, options);
   AddCommands(app, selection);
-  for (CLI::App* command : app.get_subcommands({})) command->fallthrough();
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
@@ -100,6 +99,7 @@ int Run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return Report(UsageError(error.what()), WantsJson(argc, argv));
   }
+  options.json = WantsJson(argc, argv);
   Context context(options);
   const absl::Status status = selection(context);
   if (!status.ok()) {

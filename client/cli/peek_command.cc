@@ -71,7 +71,10 @@ absl::Status RunPeek(Context& context, const std::vector<std::string>& files) {
   for (const std::string& file : files) {
     absl::Status status = PeekOne(context, file, list);
     if (status.ok()) continue;
-    context.Print(absl::StrCat(file, "\n", Line("refused", status.message())));
+    if (files.size() > 1) {
+      context.Print(
+          absl::StrCat(file, "\n", Line("refused", status.message())));
+    }
     if (first_refusal.ok()) first_refusal = std::move(status);
   }
   if (files.size() == 1 && list.size() == 1) context.json() = list[0];

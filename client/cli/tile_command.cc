@@ -123,7 +123,8 @@ void AddUnbuiltCommand(CLI::App& app, Selection& selection,
                        const std::string& name, const std::string& text) {
   CLI::App& command =
       *app.add_subcommand(name, text + " (not part of this build)");
-  command.allow_extras();
+  // Whatever follows, --json included, is left alone.
+  command.prefix_command();
   command.callback([&selection, name] {
     selection = [name](Context&) { return NotBuilt(name); };
   });
