@@ -1,0 +1,332 @@
+#include "daemon/sessions/session_table.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "engine/base/check.h"
+#include "engine/base/error_detail.h"
+#include "engine/base/status_macros.h"
+
+namespace preprocd {
+namespace {
+
+constexpr size_t kMaxNameBytes = 64;
+
+SessionToken RandomToken() {
+  SessionToken token = {};
+  size_t done = 0;
+  while (done < token.size()) {
+    const ssize_t got = getrandom(token.data() + done, token.size() - done, 0);
+    if (got < 0) {
+      // The kernel documents EINTR only for requests this small.
+      PREPROCD_CHECK(errno == EINTR);
+      continue;
+    }
+    done += static_cast<size_t>(got);
+  }
+  return token;
+}
+
+// Time must not tell how many leading bytes were right.
+bool EqualInConstantTime(const SessionToken& token, absl::string_view other) {
+  if (other.size() != token.size()) return false;
+  unsigned difference = 0;
+  for (size_t i = 0; i < token.size(); ++i) {
+    difference |= unsigned{token[i]} ^ static_cast<unsigned char>(other[i]);
+  }
+  return difference == 0;
+}
+
+bool IsUtf8(absl::string_view text) {
+  size_t i = 0;
+  while (i < text.size()) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    size_t extra = 0;
+    if (lead >= 0x80) {
+      if (lead >= 0xc2 && lead <= 0xdf) {
+        extra = 1;
+      } else if ((lead & 0xf0) == 0xe0) {
+        extra = 2;
+      } else if (lead >= 0xf0 && lead <= 0xf4) {
+        extra = 3;
+      } else {
+        return false;
+      }
+    }
+    if (i + extra >= text.size() && extra > 0) return false;
+    for (size_t k = 1; k <= extra; ++k) {
+      if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) {
+        return false;
+      }
+    }
+    i += extra + 1;
+  }
+  return true;
+}
+
+absl::Status NoShare() {
+  ErrorDetail detail;
+  detail.reason = ErrorReason::kBufferUnknown;
+  detail.field = "share_token";
+  return MakeError(absl::StatusCode::kNotFound, detail,
+                   "share_token is not known");
+}
+
+}  // namespace
+
+struct SessionTable::State {
+  // A share, offered or taken.
+  struct Share {
+    std::weak_ptr<Session> owner;
+    std::weak_ptr<Session> taker;
+    std::shared_ptr<const RegisteredBuffer> buffer;
+    Access access = Access::kRead;
+    bool taken = false;
+    uint64_t taken_id = 0;
+    uint32_t taken_generation = 0;
+  };
+
+  explicit State(Metrics& m) : metrics(m) {}
+
+  Metrics& metrics;
+  mutable absl::Mutex mutex;
+  SessionLimits limits ABSL_GUARDED_BY(mutex);
+  uint64_t next_id ABSL_GUARDED_BY(mutex) = 1;
+  std::map<uint64_t, std::shared_ptr<Session>> sessions ABSL_GUARDED_BY(mutex);
+  std::map<uid_t, std::shared_ptr<Session>> anonymous ABSL_GUARDED_BY(mutex);
+  std::map<std::string, Share> shares ABSL_GUARDED_BY(mutex);
+};
+
+SessionTable::SessionTable(const SessionLimits& limits, Metrics& metrics)
+    : state_(std::make_unique<State>(metrics)) {
+  absl::MutexLock lock(&state_->mutex);
+  state_->limits = limits;
+}
+
+SessionTable::~SessionTable() = default;
+
+absl::StatusOr<std::shared_ptr<Session>> SessionTable::Open(
+    absl::string_view client_name, const PeerCredentials& peer) {
+  if (client_name.size() > kMaxNameBytes) {
+    return InvalidField("client_name",
+                        absl::StrCat("client_name of ", client_name.size(),
+                                     " bytes > ", kMaxNameBytes));
+  }
+  if (!IsUtf8(client_name)) {
+    return InvalidField("client_name", "client_name is not UTF-8");
+  }
+  const SessionToken token = RandomToken();
+  absl::MutexLock lock(&state_->mutex);
+  const size_t limit = static_cast<size_t>(state_->limits.max_sessions);
+  if (state_->sessions.size() >= limit) {
+    ErrorDetail detail;
+    detail.reason = ErrorReason::kQuota;
+    detail.got = absl::StrCat(state_->sessions.size() + 1);
+    detail.limit = absl::StrCat(limit);
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, detail,
+        absl::StrCat("sessions ", state_->sessions.size() + 1, " > ", limit));
+  }
+  const uint64_t id = state_->next_id++;
+  auto session = std::make_shared<Session>(id, std::string(client_name), peer,
+                                           token, state_->limits);
+  state_->sessions[id] = session;
+  state_->metrics.SetSessions(static_cast<double>(state_->sessions.size()));
+  return session;
+}
+
+std::shared_ptr<Session> SessionTable::Anonymous(const PeerCredentials& peer) {
+  absl::MutexLock lock(&state_->mutex);
+  std::shared_ptr<Session>& session = state_->anonymous[peer.uid];
+  if (session == nullptr) {
+    // Its token is random and never told to anybody.
+    session = std::make_shared<Session>(state_->next_id++, "anonymous", peer,
+                                        RandomToken(), state_->limits);
+  }
+  return session;
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionTable::FindByToken(
+    absl::string_view token, const PeerCredentials& peer) const {
+  std::shared_ptr<Session> found;
+  {
+    absl::MutexLock lock(&state_->mutex);
+    for (const auto& [id, session] : state_->sessions) {
+      if (EqualInConstantTime(session->token(), token)) found = session;
+    }
+  }
+  if (found == nullptr) {
+    ErrorDetail detail;
+    detail.reason = ErrorReason::kSessionUnknown;
+    detail.field = "preproc-session-bin";
+    return MakeError(absl::StatusCode::kNotFound, detail,
+                     "preproc-session-bin names no open session");
+  }
+  // A pid of 0 means a peer in another pid namespace: only the uid is known.
+  const bool pids_known = peer.pid != 0 && found->peer().pid != 0;
+  if (peer.uid != found->peer().uid ||
+      (pids_known && peer.pid != found->peer().pid)) {
+    ErrorDetail detail;
+    detail.reason = ErrorReason::kSessionPeer;
+    detail.field = "preproc-session-bin";
+    return MakeError(absl::StatusCode::kPermissionDenied, detail,
+                     "preproc-session-bin belongs to another process");
+  }
+  return found;
+}
+
+void SessionTable::Close(const std::shared_ptr<Session>& session) {
+  std::vector<State::Share> withdrawn;
+  {
+    absl::MutexLock lock(&state_->mutex);
+    state_->sessions.erase(session->id());
+    state_->metrics.SetSessions(static_cast<double>(state_->sessions.size()));
+    for (auto it = state_->shares.begin(); it != state_->shares.end();) {
+      const bool mine = it->second.owner.lock() == session ||
+                        it->second.taker.lock() == session;
+      if (mine) {
+        withdrawn.push_back(std::move(it->second));
+        it = state_->shares.erase(it);
+      } else {
+        ++it;
+      }
+    }
+  }
+  for (const State::Share& share : withdrawn) {
+    const std::shared_ptr<Session> taker = share.taker.lock();
+    if (share.taken && taker != nullptr && taker != session) {
+      taker->Unregister(share.taken_id, share.taken_generation).IgnoreError();
+    }
+  }
+  session->Close();
+}
+
+std::vector<std::shared_ptr<Session>> SessionTable::List() const {
+  std::vector<std::shared_ptr<Session>> list;
+  absl::MutexLock lock(&state_->mutex);
+  for (const auto& [id, session] : state_->sessions) list.push_back(session);
+  return list;
+}
+
+int SessionTable::size() const {
+  absl::MutexLock lock(&state_->mutex);
+  return static_cast<int>(state_->sessions.size());
+}
+
+SessionLimits SessionTable::limits() const {
+  absl::MutexLock lock(&state_->mutex);
+  return state_->limits;
+}
+
+void SessionTable::SetLimits(const SessionLimits& limits) {
+  absl::MutexLock lock(&state_->mutex);
+  state_->limits = limits;
+  for (const auto& [id, session] : state_->sessions) {
+    session->set_limits(limits);
+  }
+  for (const auto& [uid, session] : state_->anonymous) {
+    session->set_limits(limits);
+  }
+}
+
+absl::StatusOr<std::string> SessionTable::Share(
+    const std::shared_ptr<Session>& owner, uint64_t buffer_id,
+    uint32_t generation, Access access) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const RegisteredBuffer> buffer,
+                   owner->Find(buffer_id, generation));
+  const int wanted = static_cast<int>(access);
+  if ((static_cast<int>(buffer->access) & wanted) != wanted) {
+    ErrorDetail detail;
+    detail.reason = ErrorReason::kBufferReadOnly;
+    detail.field = "access";
+    return MakeError(absl::StatusCode::kFailedPrecondition, detail,
+                     "access is more than the buffer was registered with");
+  }
+  const SessionToken random = RandomToken();
+  const std::string token(random.begin(), random.end());
+  absl::MutexLock lock(&state_->mutex);
+  int count = 0;
+  for (const auto& [key, share] : state_->shares) {
+    if (share.owner.lock() == owner) ++count;
+  }
+  if (count >= kMaxSharesPerSession) {
+    ErrorDetail detail;
+    detail.reason = ErrorReason::kQuota;
+    detail.got = absl::StrCat(count + 1);
+    detail.limit = absl::StrCat(kMaxSharesPerSession);
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, detail,
+        absl::StrCat("shares ", count + 1, " > ", kMaxSharesPerSession));
+  }
+  State::Share& share = state_->shares[token];
+  share.owner = owner;
+  share.buffer = std::move(buffer);
+  share.access = access;
+  return token;
+}
+
+absl::StatusOr<std::shared_ptr<const RegisteredBuffer>>
+SessionTable::AcceptShare(const std::shared_ptr<Session>& taker,
+                          absl::string_view share_token, uint64_t buffer_id,
+                          uint32_t generation) {
+  auto copy = std::make_shared<RegisteredBuffer>();
+  const std::string key(share_token);
+  {
+    absl::MutexLock lock(&state_->mutex);
+    const auto found = state_->shares.find(key);
+    if (found == state_->shares.end() || found->second.taken ||
+        found->second.owner.lock() == taker) {
+      return NoShare();
+    }
+    State::Share& share = found->second;
+    *copy = *share.buffer;
+    copy->buffer_id = buffer_id;
+    copy->generation = generation;
+    copy->access = share.access;
+    share.taken = true;
+    share.taker = taker;
+    share.taken_id = buffer_id;
+    share.taken_generation = generation;
+  }
+  absl::Status status = taker->Register(copy);
+  if (!status.ok()) {
+    absl::MutexLock lock(&state_->mutex);
+    const auto found = state_->shares.find(key);
+    if (found != state_->shares.end()) {
+      found->second.taken = false;
+      found->second.taker.reset();
+    }
+    return status;
+  }
+  return std::shared_ptr<const RegisteredBuffer>(std::move(copy));
+}
+
+absl::Status SessionTable::RevokeShare(const std::shared_ptr<Session>& owner,
+                                       absl::string_view share_token) {
+  State::Share share;
+  {
+    absl::MutexLock lock(&state_->mutex);
+    const auto found = state_->shares.find(std::string(share_token));
+    if (found == state_->shares.end() || found->second.owner.lock() != owner) {
+      return NoShare();
+    }
+    share = std::move(found->second);
+    state_->shares.erase(found);
+  }
+  const std::shared_ptr<Session> taker = share.taker.lock();
+  if (share.taken && taker != nullptr) {
+    taker->Unregister(share.taken_id, share.taken_generation).IgnoreError();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace preprocd

@@ -1,0 +1,212 @@
+#include "daemon/sessions/session_table.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error_detail.h"
+#include "engine/memory/allocator.h"
+
+namespace preprocd {
+namespace {
+
+constexpr PeerCredentials kPeer = {100, 1000, 1000};
+
+std::string TokenOf(const Session& session) {
+  return std::string(session.token().begin(), session.token().end());
+}
+
+std::shared_ptr<RegisteredBuffer> MakeBuffer(uint64_t id, uint32_t generation,
+                                             uint64_t bytes = 4096) {
+  auto buffer = std::make_shared<RegisteredBuffer>();
+  buffer->buffer_id = id;
+  buffer->generation = generation;
+  buffer->memory.push_back(
+      *AllocateBuffer(AllocatorKind::kHeap, bytes, "test"));
+  buffer->cost_bytes = bytes;
+  return buffer;
+}
+
+ErrorReason ReasonOf(const absl::Status& status) {
+  const auto detail = GetErrorDetail(status);
+  return detail ? detail->reason : ErrorReason::kUnspecified;
+}
+
+class SessionTableTest : public testing::Test {
+ protected:
+  std::shared_ptr<Session> Open(PeerCredentials peer = kPeer) {
+    auto session = table_.Open("test", peer);
+    EXPECT_TRUE(session.ok()) << session.status();
+    return *session;
+  }
+  Metrics metrics_;
+  SessionTable table_{SessionLimits{}, metrics_};
+};
+
+TEST_F(SessionTableTest, TokenFindsItsSessionForTheSamePeerOnly) {
+  const auto a = Open();
+  const auto b = Open();
+  EXPECT_NE(TokenOf(*a), TokenOf(*b));
+  EXPECT_EQ(*table_.FindByToken(TokenOf(*a), kPeer), a);
+  EXPECT_EQ(ReasonOf(table_.FindByToken("short", kPeer).status()),
+            ErrorReason::kSessionUnknown);
+  EXPECT_EQ(ReasonOf(table_.FindByToken(std::string(16, 'x'), kPeer).status()),
+            ErrorReason::kSessionUnknown);
+  const absl::Status other_pid =
+      table_.FindByToken(TokenOf(*a), {101, 1000, 1000}).status();
+  EXPECT_EQ(other_pid.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(ReasonOf(other_pid), ErrorReason::kSessionPeer);
+  EXPECT_FALSE(table_.FindByToken(TokenOf(*a), {100, 1001, 1000}).ok());
+  // A peer in another pid namespace is told by its uid alone.
+  EXPECT_TRUE(table_.FindByToken(TokenOf(*a), {0, 1000, 1000}).ok());
+  table_.Close(a);
+  EXPECT_FALSE(table_.FindByToken(TokenOf(*a), kPeer).ok());
+}
+
+TEST_F(SessionTableTest, NamesAreBoundedUtf8) {
+  EXPECT_FALSE(table_.Open(std::string(65, 'a'), kPeer).ok());
+  EXPECT_FALSE(table_.Open("\xff\xfe", kPeer).ok());
+  EXPECT_FALSE(table_.Open("\xc3", kPeer).ok());
+  EXPECT_TRUE(table_.Open("caf\xc3\xa9", kPeer).ok());
+  EXPECT_TRUE(table_.Open("", kPeer).ok());
+}
+
+TEST_F(SessionTableTest, SessionsAreBounded) {
+  SessionLimits limits;
+  limits.max_sessions = 2;
+  table_.SetLimits(limits);
+  const auto a = Open();
+  const auto b = Open();
+  const absl::Status full = table_.Open("c", kPeer).status();
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReasonOf(full), ErrorReason::kQuota);
+  table_.Close(a);
+  EXPECT_TRUE(table_.Open("c", kPeer).ok());
+  // Anonymous callers are not counted as sessions.
+  EXPECT_NE(table_.Anonymous(kPeer), nullptr);
+}
+
+TEST_F(SessionTableTest, AnotherSessionsBufferIsUnknown) {
+  const auto a = Open();
+  const auto b = Open();
+  ASSERT_TRUE(a->Register(MakeBuffer(1, 1)).ok());
+  EXPECT_TRUE(a->Find(1, 1).ok());
+  const absl::Status unknown = b->Find(1, 1).status();
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReasonOf(unknown), ErrorReason::kBufferUnknown);
+}
+
+TEST_F(SessionTableTest, GenerationsReplaceForwardOnly) {
+  const auto session = Open();
+  ASSERT_TRUE(session->Register(MakeBuffer(1, 5)).ok());
+  EXPECT_EQ(session->Register(MakeBuffer(1, 5)).code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(ReasonOf(session->Register(MakeBuffer(1, 4))),
+            ErrorReason::kBufferGeneration);
+  ASSERT_TRUE(session->Register(MakeBuffer(1, 6, 8192)).ok());
+  EXPECT_EQ(ReasonOf(session->Find(1, 5).status()),
+            ErrorReason::kBufferGeneration);
+  EXPECT_TRUE(session->Find(1, 6).ok());
+  EXPECT_EQ(session->facts().buffers, 1);
+  EXPECT_EQ(session->facts().bytes, 8192);
+}
+
+TEST_F(SessionTableTest, QuotasCountBuffersAndBytes) {
+  SessionLimits limits;
+  limits.max_buffers_per_session = 2;
+  limits.max_bytes_per_session = 10'000;
+  table_.SetLimits(limits);
+  const auto session = Open();
+  ASSERT_TRUE(session->Register(MakeBuffer(1, 1)).ok());
+  EXPECT_EQ(ReasonOf(session->Register(MakeBuffer(2, 1, 8192))),
+            ErrorReason::kQuota);
+  ASSERT_TRUE(session->Register(MakeBuffer(2, 1)).ok());
+  EXPECT_EQ(ReasonOf(session->Register(MakeBuffer(3, 1, 16))),
+            ErrorReason::kQuota);
+  ASSERT_TRUE(session->Unregister(1, 1).ok());
+  EXPECT_TRUE(session->Register(MakeBuffer(3, 1, 16)).ok());
+  EXPECT_EQ(session->bytes_left(), 10'000 - 4096 - 16);
+}
+
+TEST_F(SessionTableTest, RequestsInFlightAreBounded) {
+  SessionLimits limits;
+  limits.max_in_flight_per_session = 1;
+  table_.SetLimits(limits);
+  const auto session = Open();
+  ASSERT_TRUE(session->BeginRequest().ok());
+  const absl::Status busy = session->BeginRequest();
+  EXPECT_EQ(ReasonOf(busy), ErrorReason::kQuota);
+  EXPECT_GT(GetErrorDetail(busy)->retry_after_ms, 0);
+  session->EndRequest(true);
+  EXPECT_TRUE(session->BeginRequest().ok());
+  session->EndRequest(false);
+  EXPECT_EQ(session->facts().requests_ok, 1u);
+  EXPECT_EQ(session->facts().requests_failed, 1u);
+}
+
+TEST_F(SessionTableTest, CloseReleasesMemoryButNotUnderARunningJob) {
+  const auto session = Open();
+  ASSERT_TRUE(session->Register(MakeBuffer(1, 1)).ok());
+  auto held = *session->Find(1, 1);
+  std::weak_ptr<Buffer> memory = held->memory[0];
+  table_.Close(session);
+  EXPECT_FALSE(session->Find(1, 1).ok());
+  EXPECT_EQ(session->BeginRequest().code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(memory.expired());
+  held.reset();
+  EXPECT_TRUE(memory.expired());
+}
+
+TEST_F(SessionTableTest, SharesArePointToPointAndRevocable) {
+  const auto owner = Open();
+  const auto taker = Open({200, 1000, 1000});
+  const auto third = Open({300, 1000, 1000});
+  ASSERT_TRUE(owner->Register(MakeBuffer(1, 1)).ok());
+  const auto token = table_.Share(owner, 1, 1, Access::kRead);
+  ASSERT_TRUE(token.ok()) << token.status();
+  EXPECT_FALSE(table_.AcceptShare(owner, *token, 9, 1).ok());
+  const auto taken = table_.AcceptShare(taker, *token, 9, 1);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_EQ((*taken)->access, Access::kRead);
+  EXPECT_FALSE(table_.AcceptShare(third, *token, 9, 1).ok());
+  EXPECT_TRUE(taker->Find(9, 1).ok());
+  EXPECT_FALSE(table_.RevokeShare(taker, *token).ok());
+  ASSERT_TRUE(table_.RevokeShare(owner, *token).ok());
+  EXPECT_FALSE(taker->Find(9, 1).ok());
+}
+
+TEST_F(SessionTableTest, SharesEndWithTheOwner) {
+  const auto owner = Open();
+  const auto taker = Open({200, 1000, 1000});
+  ASSERT_TRUE(owner->Register(MakeBuffer(1, 1)).ok());
+  const auto token = table_.Share(owner, 1, 1, Access::kReadWrite);
+  ASSERT_TRUE(table_.AcceptShare(taker, *token, 9, 1).ok());
+  table_.Close(owner);
+  EXPECT_FALSE(taker->Find(9, 1).ok());
+}
+
+TEST_F(SessionTableTest, ConcurrentUseIsSafe) {
+  const auto session = Open();
+  std::atomic<int> found = 0;
+  std::vector<std::thread> threads;
+  for (uint64_t id = 1; id <= 4; ++id) {
+    threads.emplace_back([&, id] {
+      for (uint32_t generation = 1; generation < 200; ++generation) {
+        if (!session->Register(MakeBuffer(id, generation, 64)).ok()) return;
+        if (session->Find(id, generation).ok()) ++found;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(found, 4 * 199);
+  table_.Close(session);
+  EXPECT_EQ(session->facts().buffers, 0);
+}
+
+}  // namespace
+}  // namespace preprocd
