@@ -1,0 +1,106 @@
+#include "daemon/rpc/rpc_services.h"
+#include "daemon/rpc/unary_calls.h"
+#include "engine/base/error_detail.h"
+#include "preproc/v1/preproc.grpc.pb.h"
+
+namespace preprocd {
+namespace {
+
+namespace v1 = preproc::v1;
+
+using Context = grpc::CallbackServerContext;
+using Reactor = grpc::ServerUnaryReactor;
+
+class RefusedStream
+    : public grpc::ServerBidiReactor<v1::StreamRequest, v1::StreamReply> {
+ public:
+  explicit RefusedStream(const absl::Status& status) {
+    Finish(StatusToGrpc(status));
+  }
+  void OnDone() override { delete this; }
+};
+
+class PreprocRpc final : public v1::Preproc::CallbackService {
+ public:
+  explicit PreprocRpc(CallerResolver& callers) : callers_(callers) {}
+
+  Reactor* Convert(Context* context, const v1::ConvertRequest* request,
+                   v1::ConvertReply* reply) override {
+    return Work(callers_, context, request, reply, &preprocd::Service::Convert);
+  }
+  Reactor* Decode(Context* context, const v1::DecodeRequest* request,
+                  v1::DecodeReply* reply) override {
+    return Work(callers_, context, request, reply, &preprocd::Service::Decode);
+  }
+  Reactor* Encode(Context* context, const v1::EncodeRequest* request,
+                  v1::EncodeReply* reply) override {
+    return Work(callers_, context, request, reply, &preprocd::Service::Encode);
+  }
+  Reactor* Peek(Context* context, const v1::PeekRequest* request,
+                v1::PeekReply* reply) override {
+    return Answer(callers_, context, request, reply, &preprocd::Service::Peek);
+  }
+  Reactor* Explain(Context* context, const v1::ExplainRequest* request,
+                   v1::ExplainReply* reply) override {
+    return Answer(callers_, context, request, reply,
+                  &preprocd::Service::Explain);
+  }
+  Reactor* Capabilities(Context* context,
+                        const v1::CapabilitiesRequest* request,
+                        v1::CapabilitiesReply* reply) override {
+    return Answer(callers_, context, request, reply,
+                  &preprocd::Service::Capabilities);
+  }
+  Reactor* PlanTiles(Context* context, const v1::PlanTilesRequest*,
+                     v1::PlanTilesReply*) override {
+    return RefuseNotBuilt(callers_, context, Operation::kPlanTiles);
+  }
+  Reactor* Tile(Context* context, const v1::TileRequest*,
+                v1::TileReply*) override {
+    return RefuseNotBuilt(callers_, context, Operation::kTile);
+  }
+  Reactor* TileOne(Context* context, const v1::TileOneRequest*,
+                   v1::ConvertReply*) override {
+    return RefuseNotBuilt(callers_, context, Operation::kTileOne);
+  }
+  Reactor* LiftBoxes(Context* context, const v1::LiftBoxesRequest*,
+                     v1::LiftBoxesReply*) override {
+    return RefuseNotBuilt(callers_, context, Operation::kLiftBoxes);
+  }
+  Reactor* MergeDetections(Context* context, const v1::MergeDetectionsRequest*,
+                           v1::MergeDetectionsReply*) override {
+    return RefuseNotBuilt(callers_, context, Operation::kMergeDetections);
+  }
+  Reactor* MaterializeMasks(Context* context,
+                            const v1::MaterializeMasksRequest*,
+                            v1::MaterializeMasksReply*) override {
+    return RefuseNotBuilt(callers_, context, Operation::kMaterializeMasks);
+  }
+  Reactor* DrawMasks(Context* context, const v1::DrawMasksRequest*,
+                     v1::DrawMasksReply*) override {
+    return RefuseNotBuilt(callers_, context, Operation::kDrawMasks);
+  }
+  Reactor* Prepare(Context* context, const v1::PrepareRequest*,
+                   v1::PrepareReply*) override {
+    return RefuseNotBuilt(callers_, context, Operation::kPrepare);
+  }
+  Reactor* Run(Context* context, const v1::RunRequest*,
+               v1::ConvertReply*) override {
+    return RefuseNotBuilt(callers_, context, Operation::kRun);
+  }
+  grpc::ServerBidiReactor<v1::StreamRequest, v1::StreamReply>* Stream(
+      Context*) override {
+    return new RefusedStream(NotBuilt("stream"));
+  }
+
+ private:
+  CallerResolver& callers_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakePreprocRpc(CallerResolver& callers) {
+  return std::make_unique<PreprocRpc>(callers);
+}
+
+}  // namespace preprocd
