@@ -1,0 +1,255 @@
+#include "engine/backends/cpu/cpu_converter.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "engine/backends/cpu/row_sampler.h"
+#include "engine/backends/cpu/row_source.h"
+#include "engine/backends/cpu/row_writer.h"
+#include "engine/base/status_macros.h"
+#include "engine/convert/planner.h"
+
+namespace preprocd {
+namespace {
+
+// Splitting fewer rows costs more in wake-ups than it saves.
+constexpr int kMinBandRows = 16;
+// Tap tables kept for later converts of the same extents.
+constexpr size_t kMaxCachedTaps = 32;
+
+Capabilities MakeCapabilities() {
+  using enum PixelFormat;
+  Capabilities c;
+  c.name = "cpu";
+  c.rank = 100;
+  c.detail = "streaming rows";
+  c.sources = {kGrey,      kRgb,        kRgba, kBgr,  kBgra, kPlanarRgb,
+               kPlanarBgr, kPlanarRgba, kNv12, kNv21, kNv16, kNv24,
+               kI420,      kYuyv,       kUyvy, kVyuy};
+  c.destinations = c.sources;
+  c.source_dtypes = {DType::kU8, DType::kI8};
+  c.destination_dtypes = {DType::kU8,  DType::kI8,   DType::kU16, DType::kI16,
+                          DType::kF16, DType::kBf16, DType::kF32};
+  c.filters = {Filter::kNearest, Filter::kBilinear, Filter::kBilinearAa,
+               Filter::kArea,    Filter::kBicubic,  Filter::kBicubicAa,
+               Filter::kLanczos3};
+  c.orientations = {
+      Orientation::kNormal,          Orientation::kMirror,
+      Orientation::kRotate180,       Orientation::kMirrorRotate180,
+      Orientation::kMirrorRotate270, Orientation::kRotate90,
+      Orientation::kMirrorRotate90,  Orientation::kRotate270};
+  c.fits = {Fit::kStretch, Fit::kLetterbox, Fit::kCover, Fit::kPlace};
+  c.precisions = {Precision::kEightBit, Precision::kFull};
+  c.numerics = {Numerics::kDefault};
+  return c;
+}
+
+// Tap tables by (filter, extents); the steady state only looks up.
+class TapsCache {
+ public:
+  std::shared_ptr<const FloatTaps> Get(Filter filter, int source_extent,
+                                       int destination_extent) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (size_t i = 0; i < taps_.size(); ++i) {
+      const FloatTaps& t = *taps_[i];
+      if (t.filter == filter && t.source_extent == source_extent &&
+          t.destination_extent == destination_extent) {
+        // Most recent first, so that the oldest falls off the end.
+        std::rotate(taps_.begin(), taps_.begin() + static_cast<ptrdiff_t>(i),
+                    taps_.begin() + static_cast<ptrdiff_t>(i) + 1);
+        return taps_.front();
+      }
+    }
+    if (taps_.size() == kMaxCachedTaps) taps_.pop_back();
+    taps_.insert(taps_.begin(),
+                 MakeFloatTaps(filter, source_extent, destination_extent));
+    return taps_.front();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<const FloatTaps>> taps_;
+};
+
+BandScratch& ThreadScratch() {
+  thread_local BandScratch scratch;
+  return scratch;
+}
+
+// One convert: renders bands of destination rows.
+class Renderer {
+ public:
+  Renderer(const ConvertPlan& plan, const ConstImageView& source,
+           const ImageView& destination, const FloatTaps& taps_x,
+           const FloatTaps& taps_y)
+      : plan_(plan),
+        to_(GetPixelFormatInfo(plan.destination.format)),
+        taps_x_(taps_x),
+        taps_y_(taps_y),
+        source_(plan, source),
+        color_(plan),
+        writer_(plan, destination),
+        pad_(PadValues(plan)) {}
+
+  // Destination rows [begin, end); for subsampled destinations `begin` is a
+  // multiple of the chroma block.
+  void RenderRows(int begin, int end) const {
+    BandScratch& scratch = ThreadScratch();
+    const auto width = static_cast<size_t>(plan_.destination.width);
+    // The unpadded values start at the placement's left edge, so a row is
+    // completed by filling both sides.
+    if (scratch.values.size() < width * kMaxChannels) {
+      scratch.values.resize(width * kMaxChannels);
+    }
+    std::array<float*, kMaxChannels> rows = {};
+    for (size_t c = 0; c < rows.size(); ++c) {
+      rows[c] = scratch.values.data() + c * width;
+    }
+    RowSampler sampler(source_, taps_x_, taps_y_, scratch);
+    if (to_.family == ColorFamily::kYuv) {
+      RenderYuv(begin, end, rows, sampler, scratch);
+      return;
+    }
+    for (int y = begin; y < end; ++y) {
+      RenderValues(y, rows, sampler);
+      writer_.Write(y, rows, scratch);
+    }
+  }
+
+ private:
+  void RenderValues(int y, const std::array<float*, kMaxChannels>& rows,
+                    RowSampler& sampler) const {
+    const Rect& r = plan_.placement.destination;
+    const bool inside = y >= r.y && y < r.y + r.height;
+    if (inside) {
+      std::array<float*, kMaxChannels> content = {};
+      for (size_t c = 0; c < rows.size(); ++c) content[c] = rows[c] + r.x;
+      sampler.Sample(y - r.y, content);
+      color_.Apply(content, r.width);
+    }
+    if (!plan_.has_padding) return;
+    const int left = inside ? r.x : plan_.destination.width;
+    const int right = inside ? r.x + r.width : plan_.destination.width;
+    for (size_t c = 0; c < rows.size(); ++c) {
+      const auto value = static_cast<float>(pad_[c]);
+      std::fill(rows[c], rows[c] + left, value);
+      std::fill(rows[c] + right, rows[c] + plan_.destination.width, value);
+    }
+  }
+
+  void RenderYuv(int begin, int end,
+                 const std::array<float*, kMaxChannels>& rows,
+                 RowSampler& sampler, BandScratch& scratch) const {
+    const auto width = static_cast<size_t>(plan_.destination.width);
+    if (scratch.chroma.size() < width * 2) scratch.chroma.resize(width * 2);
+    float* u = scratch.chroma.data();
+    float* v = u + width;
+    const int block = 1 << to_.chroma_y_shift;
+    for (int y0 = begin; y0 < end; y0 += block) {
+      const int y1 = std::min(end, y0 + block);
+      std::fill_n(u, 2 * width, 0.0f);
+      for (int y = y0; y < y1; ++y) {
+        RenderValues(y, rows, sampler);
+        writer_.WriteLuma(y, rows[0]);
+        for (size_t x = 0; x < width; ++x) {
+          u[x] += rows[1][x];
+          v[x] += rows[2][x];
+        }
+      }
+      writer_.WriteChroma(y0 >> to_.chroma_y_shift, u, v, y1 - y0);
+    }
+  }
+
+  const ConvertPlan& plan_;
+  const PixelFormatInfo& to_;
+  const FloatTaps& taps_x_;
+  const FloatTaps& taps_y_;
+  const RowSource source_;
+  const RowColor color_;
+  const RowWriter writer_;
+  const std::array<double, kMaxChannels> pad_;
+};
+
+// True when the destination is a rectangle of the source, byte for byte.
+bool IsRowCopy(const ConvertPlan& plan) {
+  const PixelFormatInfo& info = GetPixelFormatInfo(plan.source.format);
+  return plan.source.format == plan.destination.format &&
+         plan.source.dtype == plan.destination.dtype && plan.same_size &&
+         !plan.has_padding && !plan.normalize &&
+         plan.orientation == Orientation::kNormal &&
+         info.family != ColorFamily::kYuv;
+}
+
+void CopyRows(const ConvertPlan& plan, const ConstImageView& source,
+              const ImageView& destination, RowPool& pool) {
+  const PixelFormatInfo& info = GetPixelFormatInfo(plan.source.format);
+  const Rect& from = plan.shown_stored;
+  for (int plane = 0; plane < info.plane_count; ++plane) {
+    const size_t unit = info.planes[static_cast<size_t>(plane)].unit_elements;
+    const size_t offset = static_cast<size_t>(from.x) * unit;
+    const size_t bytes = static_cast<size_t>(from.width) * unit;
+    pool.ParallelRows(from.height, 4 * kMinBandRows, [&](int begin, int end) {
+      for (int y = begin; y < end; ++y) {
+        memcpy(destination.row(plane, y),
+               source.row(plane, from.y + y) + offset, bytes);
+      }
+    });
+  }
+}
+
+class CpuConverter : public Converter {
+ public:
+  const Capabilities& capabilities() const override { return capabilities_; }
+
+  absl::StatusOr<uint64_t> Convert(const ConvertPlan& plan,
+                                   const PictureBuffers& source,
+                                   const PictureBuffers& destination,
+                                   RowPool& pool) override {
+    MappedSource from;
+    RETURN_IF_ERROR(from.Map(plan.source, source));
+    MappedDestination to;
+    RETURN_IF_ERROR(to.Map(plan.destination, destination));
+    if (IsRowCopy(plan)) {
+      CopyRows(plan, from.view(), to.view(), pool);
+    } else {
+      Render(plan, from.view(), to.view(), pool);
+    }
+    RETURN_IF_ERROR(to.Finish());
+    return from.bytes_copied() + to.bytes_copied();
+  }
+
+ private:
+  void Render(const ConvertPlan& plan, const ConstImageView& source,
+              const ImageView& destination, RowPool& pool) {
+    const Placement& p = plan.placement;
+    const auto taps_x =
+        taps_.Get(plan.filter, p.shown.width, p.destination.width);
+    const auto taps_y =
+        taps_.Get(plan.filter, p.shown.height, p.destination.height);
+    const Renderer renderer(plan, source, destination, *taps_x, *taps_y);
+    const PixelFormatInfo& to = GetPixelFormatInfo(plan.destination.format);
+    const int block = 1 << to.chroma_y_shift;
+    const int height = plan.destination.height;
+    pool.ParallelRows((height + block - 1) / block, kMinBandRows / block,
+                      [&](int begin, int end) {
+                        renderer.RenderRows(begin * block,
+                                            std::min(height, end * block));
+                      });
+  }
+
+  const Capabilities capabilities_ = MakeCapabilities();
+  TapsCache taps_;
+};
+
+}  // namespace
+
+std::unique_ptr<Converter> MakeCpuConverter() {
+  return std::make_unique<CpuConverter>();
+}
+
+}  // namespace preprocd

@@ -1,0 +1,109 @@
+#include "engine/backends/cpu/row_sampler.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+namespace preprocd {
+
+std::shared_ptr<const FloatTaps> MakeFloatTaps(Filter filter, int source_extent,
+                                               int destination_extent) {
+  const AxisTaps exact = ComputeTaps(filter, source_extent, destination_extent);
+  auto taps = std::make_shared<FloatTaps>();
+  taps->filter = filter;
+  taps->source_extent = source_extent;
+  taps->destination_extent = destination_extent;
+  taps->count = exact.count;
+  taps->first = exact.first;
+  taps->weights.assign(exact.weights.begin(), exact.weights.end());
+  taps->copies = exact.count == 1;
+  return taps;
+}
+
+RowSampler::RowSampler(const RowSource& source, const FloatTaps& taps_x,
+                       const FloatTaps& taps_y, BandScratch& scratch)
+    : source_(source),
+      taps_x_(taps_x),
+      taps_y_(taps_y),
+      scratch_(scratch),
+      channels_(static_cast<size_t>(source.channels())),
+      width_(static_cast<size_t>(taps_x.destination_extent)) {
+  const auto slots = static_cast<size_t>(taps_y.count);
+  const size_t fetched = channels_ * static_cast<size_t>(source.width());
+  const size_t ring = slots * channels_ * width_;
+  if (scratch.fetched.size() < fetched) scratch.fetched.resize(fetched);
+  if (scratch.ring.size() < ring) scratch.ring.resize(ring);
+  scratch.ring_rows.assign(slots, -1);
+}
+
+const float* RowSampler::RingRow(int source_y, int channel) {
+  const size_t slot = static_cast<size_t>(source_y) % scratch_.ring_rows.size();
+  float* base = scratch_.ring.data() + slot * channels_ * width_;
+  if (scratch_.ring_rows[slot] != source_y) {
+    scratch_.ring_rows[slot] = source_y;
+    std::array<float*, kMaxChannels> rows = {};
+    const auto in_width = static_cast<size_t>(source_.width());
+    for (size_t c = 0; c < channels_; ++c) {
+      rows[c] = scratch_.fetched.data() + c * in_width;
+    }
+    source_.Fetch(source_y, rows);
+    for (size_t c = 0; c < channels_; ++c) {
+      FilterRow(rows[c], base + c * width_);
+    }
+  }
+  return base + static_cast<size_t>(channel) * width_;
+}
+
+void RowSampler::FilterRow(const float* in, float* out) const {
+  const int* first = taps_x_.first.data();
+  const float* weights = taps_x_.weights.data();
+  switch (taps_x_.count) {
+    case 1:
+      for (size_t x = 0; x < width_; ++x) out[x] = in[first[x]];
+      return;
+    case 2:
+      for (size_t x = 0; x < width_; ++x) {
+        const float* at = in + first[x];
+        out[x] = weights[2 * x] * at[0] + weights[2 * x + 1] * at[1];
+      }
+      return;
+    default:
+      break;
+  }
+  const auto count = static_cast<size_t>(taps_x_.count);
+  for (size_t x = 0; x < width_; ++x) {
+    const float* at = in + first[x];
+    const float* w = weights + x * count;
+    float sum = 0;
+    for (size_t k = 0; k < count; ++k) sum += w[k] * at[k];
+    out[x] = sum;
+  }
+}
+
+void RowSampler::Sample(int y, const std::array<float*, kMaxChannels>& rows) {
+  const auto count = static_cast<size_t>(taps_y_.count);
+  const auto d = static_cast<size_t>(y);
+  const int first = taps_y_.first[d];
+  const float* weights = taps_y_.weights.data() + d * count;
+  for (size_t c = 0; c < channels_; ++c) {
+    float* out = rows[c];
+    const int channel = static_cast<int>(c);
+    bool empty = true;
+    for (size_t k = 0; k < count; ++k) {
+      const float w = weights[k];
+      if (w == 0) continue;
+      const float* in = RingRow(first + static_cast<int>(k), channel);
+      if (empty && w == 1) {
+        memcpy(out, in, width_ * sizeof(float));
+      } else if (empty) {
+        for (size_t x = 0; x < width_; ++x) out[x] = w * in[x];
+      } else {
+        for (size_t x = 0; x < width_; ++x) out[x] += w * in[x];
+      }
+      empty = false;
+    }
+    if (empty) std::fill_n(out, width_, 0.0f);
+  }
+}
+
+}  // namespace preprocd

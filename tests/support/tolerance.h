@@ -1,0 +1,47 @@
+// How far a backend may be from the reference: one row per operation class
+// and backend, each with its reason. A row is only widened together with a
+// comment that names the measured case.
+#ifndef TESTS_SUPPORT_TOLERANCE_H_
+#define TESTS_SUPPORT_TOLERANCE_H_
+
+#include <optional>
+
+#include "absl/strings/string_view.h"
+
+namespace preprocd {
+
+enum class OperationClass {
+  kCopy,      // same family, no resampling: bytes move
+  kNearest,   // nearest filter inside one colour family
+  kFiltered,  // any weighted filter, any colour conversion
+};
+
+struct ToleranceRow {
+  absl::string_view backend;
+  OperationClass operation;
+  double steps;  // of 1/255 of the value before the dtype stage
+  absl::string_view reason;
+};
+
+inline constexpr ToleranceRow kTolerances[] = {
+    {"reference", OperationClass::kCopy, 0, "it is the reference"},
+    {"reference", OperationClass::kNearest, 0, "it is the reference"},
+    {"reference", OperationClass::kFiltered, 0, "it is the reference"},
+    {"cpu", OperationClass::kCopy, 0, "integers up to 255 are exact in float"},
+    {"cpu", OperationClass::kNearest, 0,
+     "integers up to 255 are exact in float"},
+    {"cpu", OperationClass::kFiltered, 1,
+     "float sums may fall on the other side of a rounding tie"},
+};
+
+inline std::optional<double> ToleranceOf(absl::string_view backend,
+                                         OperationClass operation) {
+  for (const ToleranceRow& row : kTolerances) {
+    if (row.backend == backend && row.operation == operation) return row.steps;
+  }
+  return std::nullopt;
+}
+
+}  // namespace preprocd
+
+#endif  // TESTS_SUPPORT_TOLERANCE_H_
