@@ -60,7 +60,7 @@ absl::StatusOr<DirectChannel::Reply> DirectChannel::Call(
   Waiter waiter;
   uint64_t request_id = 0;
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     RETURN_IF_ERROR(lost_);
     request_id = next_request_id_++;
     waiters_.emplace(request_id, &waiter);
@@ -68,9 +68,9 @@ absl::StatusOr<DirectChannel::Reply> DirectChannel::Call(
   const absl::Status sent = Send(request_id, field_number, body, fds);
   uint64_t cancel_id = 0;
   {
-    absl::MutexLock lock(&mutex_);
+    std::unique_lock lock(mutex_);
     // A peer that is gone may have said why; that is still to be read.
-    if (sent.ok() || absl::IsUnavailable(sent)) Await(waiter, deadline);
+    if (sent.ok() || absl::IsUnavailable(sent)) Await(lock, waiter, deadline);
     if (!waiter.done) waiters_.erase(request_id);
     PromoteReader();
     if (!waiter.done) {
@@ -91,7 +91,7 @@ absl::StatusOr<DirectChannel::Reply> DirectChannel::Call(
 }
 
 bool DirectChannel::going_away() const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   return going_away_;
 }
 
@@ -135,23 +135,24 @@ void DirectChannel::SendCancel(uint64_t cancel_id, uint64_t request_id) const {
   Send(cancel_id, ClientFrame::kCancelFieldNumber, cancel, {}).IgnoreError();
 }
 
-void DirectChannel::Await(Waiter& waiter, Clock::time_point deadline) {
+void DirectChannel::Await(std::unique_lock<std::mutex>& lock, Waiter& waiter,
+                          Clock::time_point deadline) {
   while (!waiter.done && lost_.ok()) {
-    const Clock::time_point now = Clock::now();
-    if (now >= deadline) return;
+    if (Clock::now() >= deadline) return;
     if (reading_) {
-      waiter.wake.WaitWithTimeout(&mutex_, absl::FromChrono(deadline - now));
+      waiter.wake.wait_until(lock, deadline);
     } else {
-      ReadOne(deadline);
+      ReadOne(lock, deadline);
     }
   }
 }
 
-void DirectChannel::ReadOne(Clock::time_point deadline) {
+void DirectChannel::ReadOne(std::unique_lock<std::mutex>& lock,
+                            Clock::time_point deadline) {
   reading_ = true;
-  mutex_.Unlock();
+  lock.unlock();
   absl::StatusOr<ReceiveOutcome> outcome = Receive(deadline);
-  mutex_.Lock();
+  lock.lock();
   Dispatch(std::move(outcome));
   reading_ = false;
 }
@@ -204,17 +205,17 @@ void DirectChannel::Dispatch(absl::StatusOr<ReceiveOutcome> outcome) {
   waiter.reply.fds = std::exchange(packet_.fds, {});
   waiter.reply.fds_lost = packet_.fds_lost;
   waiter.done = true;
-  waiter.wake.Signal();
+  waiter.wake.notify_one();
 }
 
 void DirectChannel::Lose(absl::Status status) {
   lost_ = std::move(status);
-  for (const auto& [id, waiter] : waiters_) waiter->wake.Signal();
+  for (const auto& [id, waiter] : waiters_) waiter->wake.notify_one();
 }
 
 void DirectChannel::PromoteReader() {
   if (!reading_ && !waiters_.empty()) {
-    waiters_.begin()->second->wake.Signal();
+    waiters_.begin()->second->wake.notify_one();
   }
 }
 

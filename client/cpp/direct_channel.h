@@ -11,16 +11,16 @@
 #include <google/protobuf/message_lite.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "engine/base/unique_fd.h"
 #include "preproc/v1/direct.pb.h"
@@ -51,17 +51,16 @@ class DirectChannel {
   //         others             as the daemon answers
   absl::StatusOr<Reply> Call(int field_number,
                              const google::protobuf::MessageLite& body,
-                             std::span<const int> fds, absl::Duration timeout)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+                             std::span<const int> fds, absl::Duration timeout);
 
   // Whether the daemon announced its end.
-  bool going_away() const ABSL_LOCKS_EXCLUDED(mutex_);
+  bool going_away() const;
 
  private:
   using Clock = std::chrono::steady_clock;
 
   struct Waiter {
-    absl::CondVar wake;
+    std::condition_variable wake;
     bool done = false;
     Reply reply;
   };
@@ -72,35 +71,37 @@ class DirectChannel {
                     const google::protobuf::MessageLite& body,
                     std::span<const int> fds) const;
   void SendCancel(uint64_t cancel_id, uint64_t request_id) const;
+  // Those that take the lock need it held and return with it held.
   // Waits until `waiter` is done, the connection is lost, or the deadline.
-  void Await(Waiter& waiter, Clock::time_point deadline)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Await(std::unique_lock<std::mutex>& lock, Waiter& waiter,
+             Clock::time_point deadline);
   // Reads one packet for everybody; gives the lock up while it waits.
-  void ReadOne(Clock::time_point deadline)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReadOne(std::unique_lock<std::mutex>& lock, Clock::time_point deadline);
   // Waits for a packet until `deadline` and receives it into packet_.
   absl::StatusOr<ReceiveOutcome> Receive(Clock::time_point deadline);
-  // Hands packet_ to whom it belongs.
-  void Dispatch(absl::StatusOr<ReceiveOutcome> outcome)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Lose(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Makes one waiter read when nobody does.
-  void PromoteReader() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Hands packet_ to whom it belongs. REQUIRES: mutex_ is held.
+  void Dispatch(absl::StatusOr<ReceiveOutcome> outcome);
+  // REQUIRES: mutex_ is held.
+  void Lose(absl::Status status);
+  // Makes one waiter read when nobody does. REQUIRES: mutex_ is held.
+  void PromoteReader();
 
   const UniqueFd socket_;
   // Belongs to the thread that set reading_; the mutex orders the hand-over.
   Packet packet_;
 
-  mutable absl::Mutex mutex_;
-  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
-  bool going_away_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t next_request_id_ ABSL_GUARDED_BY(mutex_) = 1;
+  // Guards everything below. Not Abseil's: Debian's library is not built for
+  // ThreadSanitizer, which then sees no lock at all.
+  mutable std::mutex mutex_;
+  bool reading_ = false;
+  bool going_away_ = false;
+  uint64_t next_request_id_ = 1;
   // Why the connection is gone; OK while it is not.
-  absl::Status lost_ ABSL_GUARDED_BY(mutex_);
+  absl::Status lost_;
   // An error that named no request: what the daemon said before it closed.
-  absl::Status last_words_ ABSL_GUARDED_BY(mutex_);
+  absl::Status last_words_;
   // Borrowed from the stacks of the threads in Call. Bounded by them.
-  absl::flat_hash_map<uint64_t, Waiter*> waiters_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint64_t, Waiter*> waiters_;
 };
 
 }  // namespace preprocd::internal
