@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/unique_fd.h"
@@ -37,7 +38,7 @@ constexpr std::chrono::seconds kStopBound{10};
 constexpr size_t kMaxBaseLength = 64;
 constexpr size_t kMaxPathLength = 128;
 constexpr int kEndSignals[] = {SIGINT, SIGTERM, SIGHUP};
-constexpr size_t kMaxFiles = 12;
+constexpr size_t kMaxFiles = 8;
 
 // What the signal handler needs, in plain memory: it may call nothing that
 // allocates.
@@ -48,9 +49,10 @@ struct CleanUp {
 };
 CleanUp g_clean_up;
 
-constexpr std::array<const char*, 8> kFileNames = {
-    "grpc.sock", "direct.sock",   "admin.sock",   "lock",
-    "log",       "preprocd.lock", "preprocd.pid", "direct.sock.lock"};
+// What a daemon leaves in its folder when it is killed.
+constexpr std::array<const char*, 5> kFileNames = {
+    "grpc.sock", "direct.sock", "admin.sock", "preprocd.lock", "log"};
+static_assert(kFileNames.size() <= kMaxFiles);
 
 void OnEndSignal(int signal_number) {
   const int saved_errno = errno;
@@ -205,7 +207,7 @@ std::string PrivateDaemon::LastWords() const {
   std::ifstream file(absl::StrCat(runtime_dir_, "/log"));
   std::ostringstream text;
   text << file.rdbuf();
-  const std::string all = text.str();
+  const std::string all(absl::StripAsciiWhitespace(text.str()));
   constexpr size_t kTail = 600;
   return all.size() > kTail ? all.substr(all.size() - kTail) : all;
 }

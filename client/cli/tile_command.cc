@@ -124,7 +124,7 @@ void AddUnbuiltCommand(CLI::App& app, Selection& selection,
   CLI::App& command =
       *app.add_subcommand(name, text + " (not part of this build)");
   // Whatever follows, --json included, is left alone.
-  command.prefix_command();
+  command.prefix_command()->fallthrough(false);
   command.callback([&selection, name] {
     selection = [name](Context&) { return NotBuilt(name); };
   });
