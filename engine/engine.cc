@@ -10,6 +10,7 @@
 #include "engine/backends/registry.h"
 #include "engine/base/error_detail.h"
 #include "engine/base/status_macros.h"
+#include "engine/convert/planner.h"
 #include "engine/exec/monotonic_clock.h"
 #include "engine/exec/row_pool.h"
 #include "engine/memory/allocator.h"

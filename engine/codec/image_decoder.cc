@@ -1,5 +1,6 @@
 #include "engine/codec/image_decoder.h"
 
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -39,6 +40,22 @@ absl::Status DamageError(const ReadOutcome& outcome, int height) {
                            height, " rows are good"));
 }
 
+// Rows that the library never reached hold whatever the memory held before,
+// which may be another client's picture.
+void ClearRowsFrom(int row, const ImageView& destination) {
+  const ImageDesc& desc = destination.desc;
+  const PixelFormatInfo& info = GetPixelFormatInfo(desc.format);
+  for (int plane = 0; plane < info.plane_count; ++plane) {
+    const auto shift = info.planes[static_cast<size_t>(plane)].vertical_shift;
+    const int rows = PlaneRows(desc.format, plane, desc.height);
+    const uint64_t row_bytes =
+        PlaneRowBytes(desc.format, desc.dtype, plane, desc.width);
+    for (int y = row >> shift; y < rows; ++y) {
+      memset(destination.row(plane, y), 0, row_bytes);
+    }
+  }
+}
+
 }  // namespace
 
 struct ImageDecoder::Scratch {
@@ -67,10 +84,11 @@ absl::StatusOr<DecodeResult> ImageDecoder::Decode(
   }
   result.rows_good = outcome.rows_good;
   const bool damaged = outcome.truncated || outcome.corrupt || outcome.fatal;
-  // A lenient answer still needs at least one row that is right.
-  if (damaged && (!options.lenient || outcome.rows_good == 0)) {
+  if (damaged &&
+      (!options.lenient || (outcome.fatal && outcome.rows_good == 0))) {
     return DamageError(outcome, result.info.height);
   }
+  if (outcome.fatal) ClearRowsFrom(outcome.rows_good, destination);
   if (damaged) {
     result.warnings.push_back(absl::StrCat(
         outcome.truncated ? "IMAGE_TRUNCATED: " : "IMAGE_CORRUPT: ",
