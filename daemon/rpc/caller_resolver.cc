@@ -2,7 +2,9 @@
 
 #include <grpcpp/server_context.h>
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
