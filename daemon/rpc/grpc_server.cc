@@ -1,5 +1,6 @@
 #include "daemon/rpc/grpc_server.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -8,6 +9,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <grpcpp/server_posix.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -22,10 +24,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "daemon/metrics/log.h"
 #include "daemon/rpc/caller_resolver.h"
 #include "daemon/rpc/health_rpc.h"
@@ -58,23 +58,11 @@ absl::Status BadAddress(const std::string& address, absl::string_view why) {
                    absl::StrCat("listen_tcp ", address, " ", why));
 }
 
-bool IsLoopback(absl::string_view host) {
+bool IsLoopback(const std::string& host) {
   if (host == "[::1]") return true;
-  int parts[4] = {};
-  size_t count = 0;
-  while (count < 4) {
-    const size_t dot = host.find('.');
-    const absl::string_view part = host.substr(0, dot);
-    if (part.empty() || part.size() > 3 ||
-        !absl::SimpleAtoi(part, &parts[count]) || parts[count] < 0 ||
-        parts[count] > 255) {
-      return false;
-    }
-    ++count;
-    if (dot == absl::string_view::npos) break;
-    host.remove_prefix(dot + 1);
-  }
-  return count == 4 && parts[0] == 127;
+  in_addr address = {};
+  return inet_pton(AF_INET, host.c_str(), &address) == 1 &&
+         ntohl(address.s_addr) >> 24 == 127;
 }
 
 // The address as gRPC takes it; names are not resolved but "localhost".

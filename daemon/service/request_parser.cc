@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/limits.h"
@@ -258,9 +259,11 @@ absl::Status UnderField(absl::Status status, absl::string_view prefix) {
   if (status.ok()) return status;
   std::optional<ErrorDetail> detail = GetErrorDetail(status);
   if (!detail) return status;
-  if (!detail->field.empty()) {
-    return PrefixField(std::move(status), absl::StrCat(prefix, "."));
+  const std::string inner = absl::StrCat(prefix, ".");
+  if (detail->field == prefix || absl::StartsWith(detail->field, inner)) {
+    return status;
   }
+  if (!detail->field.empty()) return PrefixField(std::move(status), inner);
   detail->field = std::string(prefix);
   return MakeError(status.code(), *std::move(detail),
                    absl::StrCat(prefix, ": ", status.message()));

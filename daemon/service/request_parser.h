@@ -35,7 +35,8 @@ absl::Status BadValue(ErrorReason reason, absl::string_view field,
                       absl::string_view got, absl::string_view bound);
 
 // `status` with its detail's field put under `prefix` ("source.buffer"); a
-// detail without a field gets `prefix` itself. Without a detail: unchanged.
+// detail without a field gets `prefix` itself. Unchanged without a detail or
+// when the field is there already.
 absl::Status UnderField(absl::Status status, absl::string_view prefix);
 
 // A complete layout: format and size required, planes as ApplyPlanes.

@@ -411,6 +411,10 @@ TEST(UnderFieldTest, PutsThePathInFront) {
                            "source"),
                 ErrorReason::kImageCorrupt, "source");
   EXPECT_TRUE(UnderField(absl::OkStatus(), "source").ok());
+  ExpectRefused(UnderField(InvalidField("source", "source is bad"), "source"),
+                ErrorReason::kFieldInvalid, "source");
+  ExpectRefused(UnderField(InvalidField("source.x", "source.x 1"), "source"),
+                ErrorReason::kFieldInvalid, "source.x");
 }
 
 }  // namespace

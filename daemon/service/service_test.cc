@@ -600,7 +600,7 @@ TEST_F(DecodeTest, ResizingAndRawSourcesAreRefused) {
   *request.mutable_source()->mutable_layout() =
       MakeLayout(v1::PIXEL_FORMAT_RGB, 2, 2);
   ExpectError(Decode(request, &reply), StatusCode::kInvalidArgument,
-              ErrorReason::kBufferTooSmall);
+              ErrorReason::kFieldInvalid, "source");
 }
 
 class EncodeTest : public ServiceTest {
