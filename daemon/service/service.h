@@ -139,6 +139,7 @@ class Service {
   void BeginDrain() { draining_ = true; }
   bool draining() const { return draining_; }
   int64_t max_inline_bytes() const { return options_.max_inline_bytes; }
+  const std::string& version() const { return options_.version; }
 
   SessionTable& sessions() { return sessions_; }
   Scheduler& scheduler() { return scheduler_; }

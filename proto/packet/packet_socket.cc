@@ -64,6 +64,7 @@ absl::StatusOr<ReceiveOutcome> ReceivePacket(int socket, Packet& packet) {
   packet.size = 0;
   packet.oversized = false;
   packet.fds_lost = false;
+  packet.too_many_fds = false;
   if (packet.buffer.size() < kReceiveBytes) packet.buffer.resize(kReceiveBytes);
 
   ReceiveControl control;
@@ -86,9 +87,10 @@ absl::StatusOr<ReceiveOutcome> ReceivePacket(int socket, Packet& packet) {
   packet.size = static_cast<size_t>(received);
   packet.oversized = (message.msg_flags & MSG_TRUNC) != 0 ||
                      packet.size > static_cast<size_t>(kMaxFrameBytes);
-  packet.fds_lost = (message.msg_flags & MSG_CTRUNC) != 0 ||
-                    packet.fds.size() > static_cast<size_t>(kMaxFdsPerFrame);
-  if (packet.fds_lost) packet.fds.clear();
+  packet.fds_lost = (message.msg_flags & MSG_CTRUNC) != 0;
+  packet.too_many_fds =
+      packet.fds.size() > static_cast<size_t>(kMaxFdsPerFrame);
+  if (packet.fds_lost || packet.too_many_fds) packet.fds.clear();
   // An empty packet cannot be told from end of file; neither is a frame.
   if (received == 0) {
     packet.fds.clear();

@@ -37,12 +37,14 @@ struct Packet {
   bool oversized = false;
   // Control data was cut (MSG_CTRUNC); the fds that came were closed.
   bool fds_lost = false;
+  // More than kMaxFdsPerFrame arrived; all were closed.
+  bool too_many_fds = false;
 
   std::span<const std::byte> bytes() const { return {buffer.data(), size}; }
 };
 
-// Receives one packet. Descriptors are close-on-exec. More than
-// kMaxFdsPerFrame descriptors arrive as fds_lost. No allocation once
+// Receives one packet. Descriptors are close-on-exec; more than
+// kMaxFdsPerFrame are closed and reported as too_many_fds. No allocation once
 // `packet` is warm (except the fds' vector growth, once).
 // Errors: kUnavailable  the socket failed
 absl::StatusOr<ReceiveOutcome> ReceivePacket(int socket, Packet& packet);
