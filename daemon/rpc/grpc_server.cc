@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
@@ -216,6 +217,10 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     GrpcServerOptions options, Service& service) {
   static std::once_flag once;
   std::call_once(once, [] {
+    // A reference that is never given back: with the last one gRPC joins its
+    // threads, and one of them may sit in a poll of ten seconds after a large
+    // write (tcp_posix.cc, backup poller). Stopping must not take that long.
+    grpc_init();
     // Health is served from its .proto instead; see health_rpc.h.
     grpc::EnableDefaultHealthCheckService(false);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();

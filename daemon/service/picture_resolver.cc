@@ -221,10 +221,7 @@ EncodedBytes InlineSpan(const std::string& bytes) {
 
 void SourcePicture::Reset() {
   mapping = Mapping();
-  // Keep small copies' memory for the next request, not huge ones'.
-  constexpr size_t kKeepBytes = 4u << 20;
   copy.clear();
-  if (copy.capacity() > kKeepBytes) copy = std::vector<std::byte>();
   heap.reset();
   buffers = PictureBuffers();
   bytes = {};

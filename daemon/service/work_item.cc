@@ -33,9 +33,12 @@ void WorkItem::Reset() {
   plan.reset();
   orientation = Orientation::kNormal;
   inline_result = std::string();
-  constexpr size_t kKeepBytes = 4u << 20;
-  scratch.clear();
-  if (scratch.capacity() > kKeepBytes) scratch = std::vector<std::byte>();
+  for (std::vector<std::byte>* memory : {&scratch, &source.copy}) {
+    memory->clear();
+    if (memory->capacity() > kMaxKeptScratchBytes) {
+      *memory = std::vector<std::byte>();
+    }
+  }
 }
 
 std::unique_ptr<WorkItem> WorkPool::Take() {

@@ -24,8 +24,10 @@
 
 namespace preprocd {
 
-// One per request in flight is the most that a busy daemon needs at once.
-inline constexpr int kMaxPooledWork = 64;
+// What one busy session can have in flight.
+inline constexpr int kMaxPooledWork = 32;
+// A free state keeps its copies' memory up to this size, not huge ones'.
+inline constexpr size_t kMaxKeptScratchBytes = 1u << 20;
 
 // One operation's steps, in order.
 struct WorkSteps {
