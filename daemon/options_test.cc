@@ -1,0 +1,127 @@
+#include "daemon/options.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace preprocd {
+namespace {
+
+absl::StatusOr<ParsedOptions> Parse(std::vector<std::string> args) {
+  std::vector<const char*> argv = {"preprocd"};
+  for (const std::string& arg : args) argv.push_back(arg.c_str());
+  return ParseOptions(static_cast<int>(argv.size()), argv.data());
+}
+
+class OptionsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    unsetenv("PREPROCD_RUNTIME_DIR");
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "optXXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    root_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  std::string Write(const std::string& text) const {
+    const std::string path = root_ + "/preprocd.toml";
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  std::string root_;
+};
+
+TEST_F(OptionsTest, DefaultsThenEnvironmentThenFileThenFlags) {
+  EXPECT_EQ(Parse({})->options.runtime_dir, "/run/preprocd");
+  setenv("PREPROCD_RUNTIME_DIR", "/tmp/from-env", 1);
+  EXPECT_EQ(Parse({})->options.runtime_dir, "/tmp/from-env");
+  const std::string path = Write("runtime_dir = '/tmp/from-file'\n");
+  EXPECT_EQ(Parse({"--config", path})->options.runtime_dir, "/tmp/from-file");
+  EXPECT_EQ(Parse({"--config", path, "--runtime-dir", "/tmp/flag"})
+                ->options.runtime_dir,
+            "/tmp/flag");
+  unsetenv("PREPROCD_RUNTIME_DIR");
+}
+
+TEST_F(OptionsTest, EveryKeyOfTheFileIsRead) {
+  const std::string path = Write(R"(
+log_level = "debug"
+backends = ["cpu", "reference"]
+listen_tcp = "127.0.0.1:0"
+[limits]
+sessions = 3
+buffers_per_session = 4
+bytes_per_session = 5000000000
+requests_in_flight = 6
+queued_jobs = 7
+inline_bytes = 8
+[threads]
+cpu = 9
+rows = 10
+[drain]
+timeout_ms = 11
+)");
+  const auto parsed = Parse({"--config", path});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const DaemonOptions& o = parsed->options;
+  EXPECT_EQ(o.log_level, "debug");
+  EXPECT_EQ(o.backends, (std::vector<std::string>{"cpu", "reference"}));
+  EXPECT_EQ(o.listen_tcp, "127.0.0.1:0");
+  EXPECT_EQ(o.limits.max_sessions, 3);
+  EXPECT_EQ(o.limits.max_buffers_per_session, 4);
+  EXPECT_EQ(o.limits.max_bytes_per_session, 5'000'000'000);
+  EXPECT_EQ(o.limits.max_in_flight_per_session, 6);
+  EXPECT_EQ(o.max_queued_jobs, 7);
+  EXPECT_EQ(o.max_inline_bytes, 8);
+  EXPECT_EQ(o.cpu_threads, 9);
+  EXPECT_EQ(o.row_threads, 10);
+  EXPECT_EQ(o.drain_timeout_ms, 11);
+}
+
+TEST_F(OptionsTest, WrongFilesNameKeyAndLine) {
+  const struct {
+    const char* text;
+    const char* expected;
+  } cases[] = {
+      {"\nlogg_level = 'info'\n", ":2: logg_level is not a known key"},
+      {"[limits]\nsession = 1\n", ":2: limits.session is not a known key"},
+      {"log_level = 3\n", ":1: log_level must be a string"},
+      {"[limits]\nsessions = 0\n", "limits.sessions 0 is not in 1..4096"},
+      {"[limits]\nsessions = 'x'\n", "limits.sessions must be an integer"},
+      {"backends = 'cpu'\n", "backends must be a list of strings"},
+      {"limits = 3\n", "limits must be a table"},
+      {"log_level = 'loud'\n", "log level loud"},
+      {"a = = b\n", ":1: "},
+  };
+  for (const auto& c : cases) {
+    const auto parsed = Parse({"--config", Write(c.text)});
+    ASSERT_FALSE(parsed.ok()) << c.text;
+    EXPECT_NE(parsed.status().message().find(c.expected),
+              absl::string_view::npos)
+        << parsed.status();
+  }
+  EXPECT_FALSE(Parse({"--config", root_ + "/missing.toml"}).ok());
+}
+
+TEST_F(OptionsTest, WrongFlagsAreRefused) {
+  EXPECT_FALSE(Parse({"--no-such-flag"}).ok());
+  EXPECT_FALSE(Parse({"--config"}).ok());
+  EXPECT_FALSE(Parse({"--log-level", "loud"}).ok());
+  EXPECT_FALSE(Parse({"--backend", "cpu,,gl"}).ok());
+  EXPECT_FALSE(Parse({"stray"}).ok());
+}
+
+TEST_F(OptionsTest, HelpAndVersionPrintAndExit) {
+  EXPECT_NE(Parse({"--help"})->exit_text.find("--runtime-dir"),
+            std::string::npos);
+  EXPECT_EQ(Parse({"--version"})->exit_text, VersionText() + "\n");
+}
+
+}  // namespace
+}  // namespace preprocd
