@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
+#include <bit>
+#include <cstddef>
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "engine/backends/registry.h"
+#include "engine/base/check.h"
+#include "engine/base/checked_math.h"
 #include "engine/base/error_detail.h"
 #include "engine/base/status_macros.h"
 #include "engine/convert/planner.h"
@@ -18,159 +23,230 @@
 namespace preprocd {
 namespace {
 
-// Decoded pictures kept for the next decode. More than one per executor
-// thread is never in use at once, and few threads decode at the same time.
-constexpr size_t kMaxIdleScratch = 4;
-// A scratch much larger than what is asked for is not worth keeping busy.
-constexpr uint64_t kMaxScratchWaste = 4;
+// What is kept for the next call. More calls at once make their own and drop
+// them afterwards.
+constexpr size_t kMaxKeptDecoders = 16;
+constexpr size_t kMaxKeptBuffers = 8;
+constexpr uint64_t kMaxKeptBytes = 256ull << 20;
+constexpr uint64_t kMinScratchBytes = 1ull << 20;
 
-// Buffers of decoded pictures, reused by size so that the steady state does
-// not allocate.
-class ScratchPool {
+// Image bytes carry no field of their own; the request's is "source".
+absl::Status UnderSource(absl::Status status) {
+  std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  if (!detail || !detail->field.empty()) return status;
+  detail->field = "source";
+  return MakeError(status.code(), *std::move(detail),
+                   absl::StrCat("source: ", status.message()));
+}
+
+// Adds the time from construction to destruction.
+class StageTimer {
  public:
-  absl::StatusOr<std::shared_ptr<Buffer>> Take(uint64_t size_bytes) {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      size_t best = idle_.size();
-      for (size_t i = 0; i < idle_.size(); ++i) {
-        const uint64_t have = idle_[i]->size_bytes();
-        if (have < size_bytes || have / kMaxScratchWaste > size_bytes) continue;
-        if (best == idle_.size() || have < idle_[best]->size_bytes()) best = i;
-      }
-      if (best != idle_.size()) {
-        std::shared_ptr<Buffer> taken = std::move(idle_[best]);
-        idle_.erase(idle_.begin() + static_cast<ptrdiff_t>(best));
-        return taken;
-      }
-    }
-    return AllocateBuffer(AllocatorKind::kHeap, size_bytes, "decoded");
-  }
-
-  void Return(std::shared_ptr<Buffer> buffer) {
-    std::shared_ptr<Buffer> dropped;  // unmapped after the lock
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (idle_.size() == kMaxIdleScratch) {
-      dropped = std::move(idle_.front());
-      idle_.erase(idle_.begin());
-    }
-    idle_.push_back(std::move(buffer));
-  }
+  explicit StageTimer(int64_t& total) : total_(total), start_(MonotonicNs()) {}
+  StageTimer(const StageTimer&) = delete;
+  StageTimer& operator=(const StageTimer&) = delete;
+  ~StageTimer() { total_ += MonotonicNs() - start_; }
 
  private:
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<Buffer>> idle_;
+  int64_t& total_;
+  const int64_t start_;
 };
 
-// Decoders keep scratch of their own; one is lent per running decode.
-class DecoderPool {
+// Decoders and scratch memory that are not in use. Thread-safety: safe.
+class WorkShelf {
  public:
-  std::unique_ptr<ImageDecoder> Take() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (idle_.empty()) return std::make_unique<ImageDecoder>();
-    std::unique_ptr<ImageDecoder> taken = std::move(idle_.back());
-    idle_.pop_back();
-    return taken;
-  }
-  void Return(std::unique_ptr<ImageDecoder> decoder) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (idle_.size() < kMaxIdleScratch) idle_.push_back(std::move(decoder));
-  }
+  std::unique_ptr<ImageDecoder> TakeDecoder() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Return(std::unique_ptr<ImageDecoder> decoder)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // A heap buffer of at least `size_bytes`, whatever its content.
+  absl::StatusOr<std::shared_ptr<Buffer>> TakeBuffer(uint64_t size_bytes)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void Return(std::shared_ptr<Buffer> buffer) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<ImageDecoder>> idle_;
+  absl::Mutex mutex_;
+  std::vector<std::unique_ptr<ImageDecoder>> decoders_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Buffer>> buffers_ ABSL_GUARDED_BY(mutex_);
+  uint64_t kept_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-absl::Status CheckOverlap(const ConvertPlan& plan, const PictureBuffers& source,
-                          const PictureBuffers& destination) {
-  for (int i = 0; i < source.count; ++i) {
-    for (int j = 0; j < destination.count; ++j) {
-      const auto a = static_cast<size_t>(i);
-      const auto b = static_cast<size_t>(j);
-      if (source.buffers[a]->identity() != destination.buffers[b]->identity()) {
+std::unique_ptr<ImageDecoder> WorkShelf::TakeDecoder() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!decoders_.empty()) {
+      std::unique_ptr<ImageDecoder> decoder = std::move(decoders_.back());
+      decoders_.pop_back();
+      return decoder;
+    }
+  }
+  return std::make_unique<ImageDecoder>();
+}
+
+void WorkShelf::Return(std::unique_ptr<ImageDecoder> decoder) {
+  absl::MutexLock lock(&mutex_);
+  if (decoders_.size() < kMaxKeptDecoders) {
+    decoders_.push_back(std::move(decoder));
+  }
+}
+
+absl::StatusOr<std::shared_ptr<Buffer>> WorkShelf::TakeBuffer(
+    uint64_t size_bytes) {
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto smaller = [](const std::shared_ptr<Buffer>& a,
+                            const std::shared_ptr<Buffer>& b) {
+      return a->size_bytes() < b->size_bytes();
+    };
+    std::sort(buffers_.begin(), buffers_.end(), smaller);
+    const auto found = std::find_if(
+        buffers_.begin(), buffers_.end(),
+        [&](const auto& b) { return b->size_bytes() >= size_bytes; });
+    if (found != buffers_.end()) {
+      std::shared_ptr<Buffer> buffer = std::move(*found);
+      buffers_.erase(found);
+      kept_bytes_ -= buffer->size_bytes();
+      return buffer;
+    }
+  }
+  // Powers of two let pictures of similar size share; pages that are never
+  // touched cost nothing.
+  const uint64_t rounded =
+      std::bit_ceil(std::max(size_bytes, kMinScratchBytes));
+  return AllocateBuffer(AllocatorKind::kHeap, rounded, "decode scratch");
+}
+
+void WorkShelf::Return(std::shared_ptr<Buffer> buffer) {
+  absl::MutexLock lock(&mutex_);
+  if (buffers_.size() >= kMaxKeptBuffers ||
+      kept_bytes_ + buffer->size_bytes() > kMaxKeptBytes) {
+    return;
+  }
+  kept_bytes_ += buffer->size_bytes();
+  buffers_.push_back(std::move(buffer));
+}
+
+struct Extent {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
+// Bytes of plane `plane` in its buffer; nothing when they do not fit 64 bits
+// (validation answers that).
+std::optional<Extent> PlaneExtent(const ImageDesc& desc, int plane) {
+  const PlaneDesc& p = desc.planes[static_cast<size_t>(plane)];
+  const auto rows =
+      static_cast<uint64_t>(PlaneRows(desc.format, plane, desc.height));
+  const std::optional<uint64_t> last =
+      CheckedMulAdd(p.stride_bytes, rows - 1, p.offset_bytes);
+  if (!last) return std::nullopt;
+  const std::optional<uint64_t> end = CheckedAdd(
+      *last, PlaneRowBytes(desc.format, desc.dtype, plane, desc.width));
+  if (!end) return std::nullopt;
+  return Extent{p.offset_bytes, *end};
+}
+
+bool ShareBuffer(const PlaneDesc& a, const PictureBuffers& a_buffers,
+                 const PlaneDesc& b, const PictureBuffers& b_buffers) {
+  if (a.buffer_index >= static_cast<uint32_t>(a_buffers.count) ||
+      b.buffer_index >= static_cast<uint32_t>(b_buffers.count)) {
+    return false;
+  }
+  return a_buffers.buffers[a.buffer_index]->identity() ==
+         b_buffers.buffers[b.buffer_index]->identity();
+}
+
+// Refuses a destination that shares bytes with the source.
+absl::Status CheckNoOverlap(const ConvertPlan& plan,
+                            const PictureBuffers& source,
+                            const PictureBuffers& destination) {
+  const int source_planes = GetPixelFormatInfo(plan.source.format).plane_count;
+  const int planes = GetPixelFormatInfo(plan.destination.format).plane_count;
+  for (int s = 0; s < source_planes; ++s) {
+    for (int d = 0; d < planes; ++d) {
+      if (!ShareBuffer(plan.source.planes[static_cast<size_t>(s)], source,
+                       plan.destination.planes[static_cast<size_t>(d)],
+                       destination)) {
         continue;
       }
-      // Same memory: compare the planes that lie in it as if in one buffer.
-      ImageDesc from = plan.source;
-      ImageDesc to = plan.destination;
-      for (PlaneDesc& plane : from.planes) {
-        plane.buffer_index = plane.buffer_index == a ? 0 : 1;
+      const std::optional<Extent> from = PlaneExtent(plan.source, s);
+      const std::optional<Extent> to = PlaneExtent(plan.destination, d);
+      if (!from || !to || from->end <= to->begin || to->end <= from->begin) {
+        continue;
       }
-      for (PlaneDesc& plane : to.planes) {
-        plane.buffer_index = plane.buffer_index == b ? 0 : 2;
-      }
-      if (PlanesOverlap(from, to)) {
-        return InvalidField(ErrorReason::kBufferOverlap, "destination",
-                            "destination overlaps the source");
-      }
+      return InvalidField(
+          ErrorReason::kBufferOverlap, "destination",
+          absl::StrCat("destination: plane ", d, " bytes [", to->begin, ", ",
+                       to->end, ") overlap source plane ", s, " bytes [",
+                       from->begin, ", ", from->end, ") of the same buffer"));
     }
   }
   return absl::OkStatus();
 }
 
-PictureBuffers OneBuffer(Buffer& buffer) {
-  PictureBuffers picture;
-  picture.buffers[0] = &buffer;
-  picture.count = 1;
-  return picture;
+int ThreadsOrCores(int threads) {
+  if (threads > 0) return threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 }  // namespace
 
 struct Engine::State {
-  explicit State(int row_threads) : pool(row_threads) {}
+  explicit State(int threads) : pool(threads) {}
 
+  // The converter of the plan's backend; null when the plan has none of ours.
+  Converter* Find(absl::string_view name) const {
+    for (size_t i = 0; i < converters.size(); ++i) {
+      if (capabilities[i].name == name) return converters[i].get();
+    }
+    return nullptr;
+  }
+
+  // In the order they are tried; capabilities[i] is converters[i]'s with its
+  // rank rewritten when the options gave an order.
   std::vector<std::unique_ptr<Converter>> converters;
-  std::vector<const Capabilities*> capabilities;
+  std::vector<Capabilities> capabilities;
+  std::vector<const Capabilities*> capability_pointers;
   RowPool pool;
-  ScratchPool scratch;
-  DecoderPool decoders;
-
-  absl::StatusOr<Converter*> Find(const std::string& name) const {
-    for (const std::unique_ptr<Converter>& converter : converters) {
-      if (converter->capabilities().name == name) return converter.get();
-    }
-    return InvalidField(
-        ErrorReason::kBackendUnknown, "options.backends",
-        absl::StrCat("options.backends: no backend is called ", name));
-  }
+  WorkShelf shelf;
 };
-
-absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
-    const EngineOptions& options) {
-  int threads = options.row_threads;
-  if (threads <= 0) {
-    threads =
-        static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  }
-  auto state = std::make_unique<State>(threads);
-  std::vector<std::unique_ptr<Converter>> made = MakeBackends();
-  if (options.backends.empty()) {
-    state->converters = std::move(made);
-  }
-  for (const std::string& name : options.backends) {
-    const auto found =
-        std::find_if(made.begin(), made.end(), [&name](const auto& converter) {
-          return converter != nullptr && converter->capabilities().name == name;
-        });
-    if (found == made.end()) {
-      return InvalidField(
-          ErrorReason::kBackendUnknown, "backends",
-          absl::StrCat("backends: ", name, " is unknown or named twice"));
-    }
-    state->converters.push_back(std::move(*found));
-  }
-  for (const std::unique_ptr<Converter>& converter : state->converters) {
-    state->capabilities.push_back(&converter->capabilities());
-  }
-  return std::unique_ptr<Engine>(new Engine(std::move(state)));
-}
 
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Engine::~Engine() = default;
 
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
+    const EngineOptions& options) {
+  auto state = std::make_unique<State>(ThreadsOrCores(options.row_threads));
+  std::vector<std::unique_ptr<Converter>> all = MakeBackends();
+  if (options.backends.empty()) {
+    state->converters = std::move(all);
+  }
+  for (const std::string& name : options.backends) {
+    const auto found = std::find_if(
+        all.begin(), all.end(), [&](const std::unique_ptr<Converter>& c) {
+          return c != nullptr && c->capabilities().name == name;
+        });
+    if (found == all.end()) {
+      return InvalidField(ErrorReason::kBackendUnknown, "backends",
+                          absl::StrCat("backends: no backend is called ", name,
+                                       ", or it is named twice"));
+    }
+    state->converters.push_back(std::move(*found));
+  }
+  for (const std::unique_ptr<Converter>& converter : state->converters) {
+    Capabilities capabilities = converter->capabilities();
+    if (!options.backends.empty()) {
+      capabilities.rank = static_cast<int>(state->capabilities.size());
+    }
+    state->capabilities.push_back(std::move(capabilities));
+  }
+  for (const Capabilities& capabilities : state->capabilities) {
+    state->capability_pointers.push_back(&capabilities);
+  }
+  return std::unique_ptr<Engine>(new Engine(std::move(state)));
+}
+
 std::span<const Capabilities* const> Engine::backends() const {
-  return state_->capabilities;
+  return state_->capability_pointers;
 }
 
 absl::StatusOr<ConvertPlan> Engine::Plan(const ImageDesc& source,
@@ -186,9 +262,13 @@ absl::StatusOr<ConvertPlan> Engine::Plan(const ImageDesc& source,
 absl::StatusOr<ImageDesc> Engine::DecodedDesc(const ImageInfo& info,
                                               PixelFormat destination_format) {
   PixelFormat format = PixelFormat::kRgb;
-  if (info.native_format == PixelFormat::kGrey) format = PixelFormat::kGrey;
-  const bool wants_alpha = GetPixelFormatInfo(destination_format).has_alpha;
-  if (info.has_alpha && wants_alpha) format = PixelFormat::kRgba;
+  const bool wants_alpha = destination_format != PixelFormat::kUnspecified &&
+                           GetPixelFormatInfo(destination_format).has_alpha;
+  if (info.has_alpha && wants_alpha) {
+    format = PixelFormat::kRgba;
+  } else if (info.color_space == "grey") {
+    format = PixelFormat::kGrey;
+  }
   ASSIGN_OR_RETURN(ImageDesc desc,
                    MakeImageDesc(format, DType::kU8, info.width, info.height));
   desc.color = info.color;
@@ -199,12 +279,12 @@ absl::Status Engine::Convert(const ConvertPlan& plan,
                              const PictureBuffers& source,
                              const PictureBuffers& destination,
                              WorkReport& report) {
-  RETURN_IF_ERROR(CheckOverlap(plan, source, destination));
-  ASSIGN_OR_RETURN(Converter * converter, state_->Find(plan.backend));
-  const int64_t start_ns = MonotonicNs();
+  RETURN_IF_ERROR(CheckNoOverlap(plan, source, destination));
+  Converter* converter = state_->Find(plan.backend);
+  PREPROCD_ENSURE(converter != nullptr);
+  const StageTimer timer(report.convert_ns);
   ASSIGN_OR_RETURN(const uint64_t copied,
                    converter->Convert(plan, source, destination, state_->pool));
-  report.convert_ns += MonotonicNs() - start_ns;
   report.bytes_copied += copied;
   return absl::OkStatus();
 }
@@ -215,12 +295,19 @@ absl::Status Engine::DecodeAndConvert(EncodedBytes bytes,
                                       const PictureBuffers& destination,
                                       WorkReport& report) {
   ASSIGN_OR_RETURN(std::shared_ptr<Buffer> scratch,
-                   state_->scratch.Take(RequiredBytes(plan.source)));
-  const PictureBuffers decoded = OneBuffer(*scratch);
+                   state_->shelf.TakeBuffer(RequiredBytes(plan.source)));
+  PictureBuffers picture;
+  picture.buffers[0] = scratch.get();
+  picture.count = 1;
+  WorkReport decoded;
   absl::Status status =
-      Decode(bytes, decode, plan.source, decoded, report).status();
-  if (status.ok()) status = Convert(plan, decoded, destination, report);
-  state_->scratch.Return(std::move(scratch));
+      Decode(bytes, decode, plan.source, picture, decoded).status();
+  report.decode_ns += decoded.decode_ns;
+  for (std::string& warning : decoded.warnings) {
+    report.warnings.push_back(std::move(warning));
+  }
+  if (status.ok()) status = Convert(plan, picture, destination, report);
+  state_->shelf.Return(std::move(scratch));
   return status;
 }
 
@@ -229,20 +316,19 @@ absl::StatusOr<DecodeResult> Engine::Decode(EncodedBytes bytes,
                                             const ImageDesc& desc,
                                             const PictureBuffers& destination,
                                             WorkReport& report) {
-  MappedDestination to;
-  RETURN_IF_ERROR(to.Map(desc, destination));
-  const int64_t start_ns = MonotonicNs();
-  std::unique_ptr<ImageDecoder> decoder = state_->decoders.Take();
+  const StageTimer timer(report.decode_ns);
+  MappedDestination mapped;
+  RETURN_IF_ERROR(mapped.Map(desc, destination));
+  std::unique_ptr<ImageDecoder> decoder = state_->shelf.TakeDecoder();
   absl::StatusOr<DecodeResult> result =
-      decoder->Decode(bytes, options, to.view());
-  state_->decoders.Return(std::move(decoder));
-  report.decode_ns += MonotonicNs() - start_ns;
+      decoder->Decode(bytes, options, mapped.view());
+  state_->shelf.Return(std::move(decoder));
   if (!result.ok()) {
-    to.Abandon();
-    return result;
+    mapped.Abandon();
+    return UnderSource(std::move(result).status());
   }
-  RETURN_IF_ERROR(to.Finish());
-  report.bytes_copied += to.bytes_copied();
+  RETURN_IF_ERROR(mapped.Finish());
+  report.bytes_copied += mapped.bytes_copied();
   report.warnings.insert(report.warnings.end(), result->warnings.begin(),
                          result->warnings.end());
   return result;
@@ -253,12 +339,11 @@ absl::Status Engine::EncodeJpegFile(const ImageDesc& desc,
                                     const JpegEncodeOptions& options,
                                     std::vector<std::byte>& out,
                                     WorkReport& report) {
-  MappedSource from;
-  RETURN_IF_ERROR(from.Map(desc, source));
-  const int64_t start_ns = MonotonicNs();
-  RETURN_IF_ERROR(EncodeJpeg(from.view(), options, out));
-  report.encode_ns += MonotonicNs() - start_ns;
-  report.bytes_copied += from.bytes_copied();
+  const StageTimer timer(report.encode_ns);
+  MappedSource mapped;
+  RETURN_IF_ERROR(mapped.Map(desc, source));
+  RETURN_IF_ERROR(EncodeJpeg(mapped.view(), options, out));
+  report.bytes_copied += mapped.bytes_copied();
   return absl::OkStatus();
 }
 
@@ -267,12 +352,11 @@ absl::Status Engine::EncodePngFile(const ImageDesc& desc,
                                    const PngEncodeOptions& options,
                                    std::vector<std::byte>& out,
                                    WorkReport& report) {
-  MappedSource from;
-  RETURN_IF_ERROR(from.Map(desc, source));
-  const int64_t start_ns = MonotonicNs();
-  RETURN_IF_ERROR(EncodePng(from.view(), options, out));
-  report.encode_ns += MonotonicNs() - start_ns;
-  report.bytes_copied += from.bytes_copied();
+  const StageTimer timer(report.encode_ns);
+  MappedSource mapped;
+  RETURN_IF_ERROR(mapped.Map(desc, source));
+  RETURN_IF_ERROR(EncodePng(mapped.view(), options, out));
+  report.bytes_copied += mapped.bytes_copied();
   return absl::OkStatus();
 }
 

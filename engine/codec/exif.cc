@@ -5,61 +5,74 @@
 namespace preprocd {
 namespace {
 
-constexpr uint16_t kOrientationTag = 0x0112;
-constexpr uint16_t kTypeShort = 3;
+constexpr uint32_t kOrientationTag = 0x0112;
+constexpr uint32_t kTypeShort = 3;
+constexpr uint32_t kTypeLong = 4;
 constexpr size_t kHeaderBytes = 8;
 constexpr size_t kEntryBytes = 12;
 
-class TiffReader {
+// Integers of either byte order inside a block; every read is checked.
+class TiffBytes {
  public:
-  TiffReader(std::span<const std::byte> bytes, bool big_endian)
+  TiffBytes(std::span<const std::byte> bytes, bool big_endian)
       : bytes_(bytes), big_endian_(big_endian) {}
 
-  bool Has(size_t offset, size_t count) const {
-    return offset <= bytes_.size() && count <= bytes_.size() - offset;
+  std::optional<uint32_t> Read16(size_t offset) const {
+    return Read(offset, 2);
   }
-  // REQUIRES: Has(offset, 2).
-  uint16_t U16(size_t offset) const {
-    const auto a = static_cast<unsigned>(bytes_[offset]);
-    const auto b = static_cast<unsigned>(bytes_[offset + 1]);
-    return static_cast<uint16_t>(big_endian_ ? a << 8 | b : b << 8 | a);
-  }
-  // REQUIRES: Has(offset, 4).
-  uint32_t U32(size_t offset) const {
-    const uint32_t first = U16(offset);
-    const uint32_t second = U16(offset + 2);
-    return big_endian_ ? first << 16 | second : second << 16 | first;
+  std::optional<uint32_t> Read32(size_t offset) const {
+    return Read(offset, 4);
   }
 
  private:
-  const std::span<const std::byte> bytes_;
-  const bool big_endian_;
+  std::optional<uint32_t> Read(size_t offset, size_t count) const {
+    if (offset > bytes_.size() || bytes_.size() - offset < count) {
+      return std::nullopt;
+    }
+    uint32_t value = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const size_t at = big_endian_ ? offset + i : offset + count - 1 - i;
+      value = value << 8 | std::to_integer<uint32_t>(bytes_[at]);
+    }
+    return value;
+  }
+
+  std::span<const std::byte> bytes_;
+  bool big_endian_;
 };
+
+// The value of the entry at `offset`, when its type and count are legal.
+std::optional<Orientation> EntryValue(const TiffBytes& tiff, size_t offset) {
+  const std::optional<uint32_t> type = tiff.Read16(offset + 2);
+  const std::optional<uint32_t> count = tiff.Read32(offset + 4);
+  if (!type || !count || *count != 1) return std::nullopt;
+  std::optional<uint32_t> value;
+  if (*type == kTypeShort) value = tiff.Read16(offset + 8);
+  if (*type == kTypeLong) value = tiff.Read32(offset + 8);
+  if (!value || *value > 8) return std::nullopt;
+  return OrientationFromExif(static_cast<int>(*value));
+}
 
 }  // namespace
 
 std::optional<Orientation> ReadExifOrientation(
     std::span<const std::byte> tiff) {
   if (tiff.size() < kHeaderBytes) return std::nullopt;
-  const bool little = tiff[0] == std::byte{'I'} && tiff[1] == std::byte{'I'};
-  const bool big = tiff[0] == std::byte{'M'} && tiff[1] == std::byte{'M'};
-  if (!little && !big) return std::nullopt;
-  const TiffReader reader(tiff, big);
-  if (reader.U16(2) != 42) return std::nullopt;
-  const size_t directory = reader.U32(4);
-  if (!reader.Has(directory, 2)) return std::nullopt;
-  const size_t entries = reader.U16(directory);
-  // The first directory only (the second describes the thumbnail), and its
-  // first valid entry wins.
-  for (size_t i = 0; i < entries; ++i) {
-    const size_t entry = directory + 2 + i * kEntryBytes;
-    if (!reader.Has(entry, kEntryBytes)) return std::nullopt;
-    if (reader.U16(entry) != kOrientationTag) continue;
-    if (reader.U16(entry + 2) != kTypeShort || reader.U32(entry + 4) != 1) {
-      continue;
-    }
-    const auto orientation = OrientationFromExif(reader.U16(entry + 8));
-    if (orientation) return orientation;
+  const auto first = std::to_integer<char>(tiff[0]);
+  if (first != std::to_integer<char>(tiff[1])) return std::nullopt;
+  if (first != 'I' && first != 'M') return std::nullopt;
+  const TiffBytes bytes(tiff, first == 'M');
+  if (bytes.Read16(2) != 42u) return std::nullopt;
+  const std::optional<uint32_t> ifd = bytes.Read32(4);
+  if (!ifd) return std::nullopt;
+  const std::optional<uint32_t> entries = bytes.Read16(*ifd);
+  if (!entries) return std::nullopt;
+  for (uint32_t i = 0; i < *entries; ++i) {
+    const size_t entry = size_t{*ifd} + 2 + i * kEntryBytes;
+    const std::optional<uint32_t> tag = bytes.Read16(entry);
+    if (!tag) return std::nullopt;
+    // The first of several wins; what follows it is not read.
+    if (*tag == kOrientationTag) return EntryValue(bytes, entry);
   }
   return std::nullopt;
 }

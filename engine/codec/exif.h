@@ -14,7 +14,9 @@ namespace preprocd {
 
 // `tiff` begins with "II*\0" or "MM\0*" (without the "Exif\0\0" prefix).
 // Nothing when there is no valid orientation; malformed blocks are nothing,
-// never an error: metadata must not stop a picture from being decoded.
+// never an error: metadata must not stop a picture from being decoded. Only
+// the first IFD counts (the second describes a thumbnail); of several
+// orientation entries in it the first counts. Types SHORT and LONG, count 1.
 std::optional<Orientation> ReadExifOrientation(std::span<const std::byte> tiff);
 
 }  // namespace preprocd

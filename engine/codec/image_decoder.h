@@ -4,6 +4,21 @@
 // Limits: kMaxImageAxis, kMaxDecodedPixels, kMaxEncodedBytes, kMaxJpegScans,
 // kMaxPngAncillaryChunks; all checked before anything is allocated.
 // Source: ITU-T T.81 (JPEG), T.871 (JFIF), W3C PNG 3rd edition, EXIF 2.32.
+//
+// Choices where files or decoders differ:
+//   CMYK, YCCK  ink values are taken as inverted (255 = no ink, as Adobe
+//               writes them), R = round(C * K / 255); a file without the
+//               Adobe marker is read alike, with a warning.
+//   RGB-coded   told as libjpeg does: JFIF marker = YCbCr, else the Adobe
+//               transform, else component ids R G B.
+//   height 0    taken from the DNL segment behind the first scan.
+//   no DHT      baseline frames use the tables of T.81 K.3 (motion JPEG).
+//   no EOI      a complete picture with a warning (arithmetic coding: refused
+//               as truncated, because a cut cannot be told apart there).
+//   stray bytes before markers: skipped with a warning in headers and, up to
+//               16 at a place, in scans; more there is damage.
+//   tail        bytes behind EOI or IEND are not read.
+//   ICC, gamma  never change values.
 #ifndef ENGINE_CODEC_IMAGE_DECODER_H_
 #define ENGINE_CODEC_IMAGE_DECODER_H_
 
@@ -64,14 +79,17 @@ struct DecodeOptions {
 
 struct DecodeResult {
   ImageInfo info;
-  // Sentences for the reply; only lenient decodes of damaged files have any
-  // that concern pixels.
+  // Sentences for the reply: oddities that cost nothing, choices made where a
+  // file leaves one, and the damage of a file that was read leniently.
   std::vector<std::string> warnings;
   int rows_good = 0;  // stored rows decoded from undamaged data
 };
 
 // Formats that `info`'s file can be decoded to, besides its native one:
 // JPEG: grey rgb rgba bgr bgra nv12 nv16 nv24; PNG: grey rgb rgba bgr bgra.
+// nv formats of the file's own subsampling hold the coded samples; for others
+// chroma is replicated and averaged (nv24: upsampled as for rgb). Grey is the
+// coded luma, or BT.601 luma of RGB-coded pixels.
 bool CanDecodeTo(const ImageInfo& info, PixelFormat format);
 
 class ImageDecoder {
@@ -84,8 +102,9 @@ class ImageDecoder {
   // Decodes into `destination`, whose size must be the file's and whose
   // dtype is u8; any stride. JPEG uses the accurate integer DCT. PNG alpha is
   // dropped for rgb (never composited) and 255 where the file has none;
-  // 16-bit PNG becomes 8-bit by the high byte's rounding v = (x * 255 +
-  // 32895) >> 16.
+  // 16-bit PNG becomes 8-bit by v = (x * 255 + 32895) >> 16. After an error
+  // the destination holds unspecified pixels; a lenient decode fills rows that
+  // it could not read with mid grey.
   // Errors: those of PeekImage; kInvalidArgument IMAGE_TRUNCATED /
   // IMAGE_CORRUPT with the number of good rows in the message; FORMAT_PAIR
   // when CanDecodeTo is false; GEOMETRY_INVALID when sizes differ.

@@ -23,9 +23,10 @@ struct JpegEncodeOptions {
 };
 
 // From grey, rgb, rgba, bgr, bgra (alpha dropped) or nv12 (no detour through
-// rgb; BT.601 full range expected), u8, any stride. Appends nothing: `out` is
-// replaced.
-// Errors: kInvalidArgument FORMAT_PAIR, FIELD_INVALID "quality", TOO_LARGE
+// rgb, always 4:2:0; BT.601 full range expected), u8, any stride. Appends
+// nothing: `out` is replaced, and empty after an error.
+// Errors: kInvalidArgument FORMAT_PAIR, FIELD_INVALID "quality", TOO_LARGE;
+//         kResourceExhausted
 absl::Status EncodeJpeg(const ConstImageView& picture,
                         const JpegEncodeOptions& options,
                         std::vector<std::byte>& out);
@@ -36,7 +37,8 @@ struct PngEncodeOptions {
 
 // From grey, rgb, rgba, bgr, bgra, planar_rgb, planar_bgr, planar_rgba in u8
 // or u16 (native endian in, big endian in the file).
-// Errors: kInvalidArgument FORMAT_PAIR, FIELD_INVALID "compression"
+// Errors: kInvalidArgument FORMAT_PAIR, FIELD_INVALID "compression",
+//         TOO_LARGE; kResourceExhausted
 absl::Status EncodePng(const ConstImageView& picture,
                        const PngEncodeOptions& options,
                        std::vector<std::byte>& out);

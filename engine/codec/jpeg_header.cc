@@ -1,289 +1,329 @@
+#include "engine/codec/jpeg_header.h"
+
 #include <algorithm>
-#include <array>
-#include <cstdint>
 #include <cstring>
 #include <optional>
-#include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/error_detail.h"
 #include "engine/base/status_macros.h"
-#include "engine/codec/exif.h"
-#include "engine/codec/header_reader.h"
+#include "engine/codec/decode_status.h"
 
 namespace preprocd {
 namespace {
 
-constexpr int kMaxComponents = 4;
+constexpr uint8_t kTem = 0x01;
+constexpr uint8_t kSof0 = 0xC0;
+constexpr uint8_t kDht = 0xC4;
+constexpr uint8_t kJpgExtension = 0xC8;
+constexpr uint8_t kDac = 0xCC;
+constexpr uint8_t kSofLast = 0xCF;
+constexpr uint8_t kRst0 = 0xD0;
+constexpr uint8_t kRst7 = 0xD7;
+constexpr uint8_t kSoi = 0xD8;
+constexpr uint8_t kEoi = 0xD9;
+constexpr uint8_t kSos = 0xDA;
+constexpr uint8_t kDnl = 0xDC;
+constexpr uint8_t kDhp = 0xDE;
+constexpr uint8_t kExp = 0xDF;
+constexpr uint8_t kApp0 = 0xE0;
+constexpr uint8_t kApp1 = 0xE1;
+constexpr uint8_t kApp14 = 0xEE;
 
-struct Component {
-  int id = 0;
-  int h = 0;
-  int v = 0;
-};
+absl::Status Truncated() {
+  return BadImage(ErrorReason::kImageTruncated, "JPEG ends inside its headers");
+}
 
-struct Frame {
-  int marker = 0;
-  int precision = 0;
-  int width = 0;
-  int height = 0;
-  int count = 0;
-  std::array<Component, kMaxComponents> components = {};
-};
+absl::Status Corrupt(absl::string_view what) {
+  return BadImage(ErrorReason::kImageCorrupt, absl::StrCat("JPEG ", what));
+}
 
-// Walks marker segments up to the first scan.
+bool IsFrameHeader(uint8_t marker) {
+  return marker >= kSof0 && marker <= kSofLast && marker != kDht &&
+         marker != kJpgExtension && marker != kDac;
+}
+
+bool HasNoLength(uint8_t marker) {
+  return marker == kTem || (marker >= kRst0 && marker <= kRst7);
+}
+
+bool StartsWith(std::span<const std::byte> bytes, absl::string_view text) {
+  return bytes.size() >= text.size() &&
+         memcmp(bytes.data(), text.data(), text.size()) == 0;
+}
+
+int Read16(std::span<const std::byte> bytes, size_t offset) {
+  return std::to_integer<int>(bytes[offset]) << 8 |
+         std::to_integer<int>(bytes[offset + 1]);
+}
+
+uint8_t Read8(std::span<const std::byte> bytes, size_t offset) {
+  return std::to_integer<uint8_t>(bytes[offset]);
+}
+
+// Names the coding processes that are not decoded.
+absl::Status CheckProcess(uint8_t marker) {
+  switch (marker) {
+    case 0xC0:
+    case 0xC1:
+    case 0xC2:
+    case 0xC9:
+    case 0xCA:
+      return absl::OkStatus();
+    case 0xC3:
+    case 0xCB:
+      return UnsupportedImage(
+          absl::StrCat("lossless JPEG (SOF", marker - kSof0, ")"));
+    default:
+      return UnsupportedImage(
+          absl::StrCat("hierarchical JPEG (SOF", marker - kSof0, ")"));
+  }
+}
+
 class HeaderWalk {
  public:
   explicit HeaderWalk(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
-  absl::Status Run() {
-    at_ = 2;  // after SOI
+  absl::StatusOr<JpegHeader> Run() {
     while (true) {
-      ASSIGN_OR_RETURN(const int marker, NextMarker());
-      if (marker == 0xd9) {
-        return ImageError(ErrorReason::kImageCorrupt,
-                          "the JPEG ends before its first scan");
+      ASSIGN_OR_RETURN(const uint8_t marker, NextMarker());
+      if (HasNoLength(marker)) continue;
+      if (marker == kSoi) return Corrupt("has two SOI markers");
+      if (marker == kEoi) return Corrupt("has no scan before its EOI marker");
+      if (marker == kDhp || marker == kExp) {
+        return UnsupportedImage("hierarchical JPEG (DHP)");
       }
-      // TEM and RSTn stand alone; a second SOI is junk between segments.
-      if (marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8)) continue;
-      if (marker == 0xda) {
-        if (!saw_frame) {
-          return ImageError(ErrorReason::kImageCorrupt,
-                            "the JPEG's scan comes before its frame header");
-        }
-        return absl::OkStatus();
+      if (marker == kJpgExtension) {
+        return UnsupportedImage("JPEG extension (SOF8)");
       }
-      ASSIGN_OR_RETURN(const std::span<const std::byte> segment, Segment());
-      RETURN_IF_ERROR(Read(marker, segment));
+      ASSIGN_OR_RETURN(const std::span<const std::byte> body, Segment());
+      if (marker == kSos) break;
+      RETURN_IF_ERROR(ReadSegment(marker, body));
     }
+    if (!has_frame_) return Corrupt("has a scan before its frame header");
+    if (header_.height == 0) RETURN_IF_ERROR(ReadHeightAfterScan());
+    header_.color = DecideColor();
+    return header_;
   }
-
-  bool saw_frame = false;
-  Frame frame;
-  bool saw_jfif = false;
-  int adobe_transform = -1;  // -1: no Adobe marker
-  std::optional<Orientation> orientation;
 
  private:
-  static absl::Status Truncated() {
-    return ImageError(ErrorReason::kImageTruncated,
-                      "the JPEG ends inside its headers");
-  }
-
-  absl::StatusOr<int> NextMarker() {
-    // Junk between segments is skipped, as libjpeg does; FF fill bytes are
-    // legal.
-    while (at_ + 1 < bytes_.size()) {
-      if (bytes_[at_] == std::byte{0xff} &&
-          bytes_[at_ + 1] != std::byte{0xff} &&
-          bytes_[at_ + 1] != std::byte{0}) {
-        const int marker = static_cast<int>(bytes_[at_ + 1]);
-        at_ += 2;
-        return marker;
-      }
-      ++at_;
+  // Leaves `at_` behind the marker.
+  absl::StatusOr<uint8_t> NextMarker() {
+    while (true) {
+      const size_t left = bytes_.size() - at_;
+      if (left == 0) return Truncated();
+      const auto* found = static_cast<const std::byte*>(
+          memchr(bytes_.data() + at_, 0xFF, left));
+      if (found == nullptr) return Truncated();
+      const auto position = static_cast<size_t>(found - bytes_.data());
+      header_.stray_bytes += position - at_;
+      at_ = position;
+      while (at_ < bytes_.size() && Read8(bytes_, at_) == 0xFF) ++at_;
+      if (at_ == bytes_.size()) return Truncated();
+      const uint8_t marker = Read8(bytes_, at_++);
+      if (marker != 0) return marker;
+      header_.stray_bytes += 2;
     }
-    return Truncated();
   }
 
+  // Body of the segment at `at_`, which moves behind it.
   absl::StatusOr<std::span<const std::byte>> Segment() {
     if (bytes_.size() - at_ < 2) return Truncated();
-    const size_t length = Word(bytes_.subspan(at_), 0);
-    if (length < 2) {
-      return ImageError(ErrorReason::kImageCorrupt,
-                        "a JPEG segment is shorter than its own length");
-    }
+    const auto length = static_cast<size_t>(Read16(bytes_, at_));
+    if (length < 2) return Corrupt(absl::StrCat("segment length ", length));
     if (bytes_.size() - at_ < length) return Truncated();
-    const auto segment = bytes_.subspan(at_ + 2, length - 2);
+    const auto body = bytes_.subspan(at_ + 2, length - 2);
     at_ += length;
-    return segment;
+    return body;
   }
 
-  static int Byte(std::span<const std::byte> s, size_t i) {
-    return static_cast<int>(s[i]);
-  }
-  static size_t Word(std::span<const std::byte> s, size_t i) {
-    return static_cast<size_t>(s[i]) << 8 | static_cast<size_t>(s[i + 1]);
-  }
-  static bool HasPrefix(std::span<const std::byte> s, const char* prefix,
-                        size_t size) {
-    return s.size() >= size && memcmp(s.data(), prefix, size) == 0;
-  }
-
-  absl::Status Read(int marker, std::span<const std::byte> segment) {
-    const bool sof = marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 &&
-                     marker != 0xc8 && marker != 0xcc;
-    if (sof) return ReadFrame(marker, segment);
-    if (marker == 0xe0 && HasPrefix(segment, "JFIF\0", 5)) saw_jfif = true;
-    if (marker == 0xe1 && !orientation && HasPrefix(segment, "Exif\0\0", 6)) {
-      orientation = ReadExifOrientation(segment.subspan(6));
+  absl::Status ReadSegment(uint8_t marker, std::span<const std::byte> body) {
+    if (IsFrameHeader(marker)) return ReadFrame(marker, body);
+    if (marker == kApp0 && body.size() >= 14 &&
+        StartsWith(body, absl::string_view("JFIF\0", 5))) {
+      header_.has_jfif = true;
     }
-    if (marker == 0xee && segment.size() >= 12 &&
-        HasPrefix(segment, "Adobe", 5)) {
-      adobe_transform = Byte(segment, 11);
+    if (marker == kApp1 && header_.exif.empty() && body.size() > 6 &&
+        StartsWith(body, absl::string_view("Exif\0", 5))) {
+      header_.exif = body.subspan(6);
+    }
+    if (marker == kApp14 && body.size() >= 12 && StartsWith(body, "Adobe")) {
+      header_.has_adobe = true;
+      header_.adobe_transform = Read8(body, 11);
     }
     return absl::OkStatus();
   }
 
-  absl::Status ReadFrame(int marker, std::span<const std::byte> segment) {
-    if (saw_frame) {
-      return ImageError(ErrorReason::kImageCorrupt,
-                        "the JPEG has two frame headers");
+  absl::Status ReadFrame(uint8_t marker, std::span<const std::byte> body) {
+    RETURN_IF_ERROR(CheckProcess(marker));
+    if (has_frame_) return Corrupt("has two frame headers");
+    has_frame_ = true;
+    if (body.size() < 6) return Corrupt("frame header is too short");
+    const int precision = Read8(body, 0);
+    header_.height = Read16(body, 1);
+    header_.width = Read16(body, 3);
+    header_.height_offset =
+        static_cast<size_t>(body.data() - bytes_.data()) + 1;
+    const int count = Read8(body, 5);
+    if (body.size() != 6 + static_cast<size_t>(count) * 3) {
+      return Corrupt("frame header length does not fit its components");
     }
-    if (segment.size() < 6) {
-      return ImageError(ErrorReason::kImageCorrupt,
-                        "the JPEG's frame header is too short");
+    if (precision == 12) return UnsupportedImage("12-bit JPEG");
+    if (precision != 8) {
+      return Corrupt(absl::StrCat("sample precision ", precision));
     }
-    Frame f;
-    f.marker = marker;
-    f.precision = Byte(segment, 0);
-    f.height = static_cast<int>(Word(segment, 1));
-    f.width = static_cast<int>(Word(segment, 3));
-    f.count = Byte(segment, 5);
-    if (f.count < 1 || segment.size() < 6 + 3 * static_cast<size_t>(f.count)) {
-      return ImageError(ErrorReason::kImageCorrupt,
-                        "the JPEG's frame header is too short");
+    if (count == 0) return Corrupt("has no components");
+    if (count == 2 || count > 4) {
+      return UnsupportedImage(absl::StrCat("JPEG with ", count, " components"));
     }
-    if (f.count > kMaxComponents || f.count == 2) {
-      return ImageError(ErrorReason::kImageUnsupported,
-                        absl::StrCat("JPEG with ", f.count, " components"));
+    if (header_.width == 0) return Corrupt("width 0");
+    header_.progressive = marker == 0xC2 || marker == 0xCA;
+    header_.arithmetic = marker == 0xC9 || marker == 0xCA;
+    header_.extended = marker == 0xC1;
+    RETURN_IF_ERROR(ReadComponents(count, body.subspan(6)));
+    return CheckPictureSize(header_.width, header_.height);
+  }
+
+  absl::Status ReadComponents(int count, std::span<const std::byte> body) {
+    header_.component_count = count;
+    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+      JpegComponent& component = header_.components[i];
+      component.id = Read8(body, i * 3);
+      component.h = Read8(body, i * 3 + 1) >> 4;
+      component.v = Read8(body, i * 3 + 1) & 15;
+      if (component.h < 1 || component.h > 4 || component.v < 1 ||
+          component.v > 4) {
+        return Corrupt(
+            absl::StrCat("sampling factors ", component.h, "x", component.v));
+      }
+      header_.max_h = std::max<int>(header_.max_h, component.h);
+      header_.max_v = std::max<int>(header_.max_v, component.v);
     }
-    for (int i = 0; i < f.count; ++i) {
-      const size_t base = 6 + 3 * static_cast<size_t>(i);
-      Component& c = f.components[static_cast<size_t>(i)];
-      c.id = Byte(segment, base);
-      c.h = Byte(segment, base + 1) >> 4;
-      c.v = Byte(segment, base + 1) & 15;
-      if (c.h < 1 || c.h > 4 || c.v < 1 || c.v > 4) {
-        return ImageError(ErrorReason::kImageCorrupt,
-                          absl::StrCat("JPEG sampling factor ", c.h, "x", c.v,
-                                       " is not in 1..4"));
+    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+      const JpegComponent& component = header_.components[i];
+      if (header_.max_h % component.h != 0 ||
+          header_.max_v % component.v != 0) {
+        return UnsupportedImage("JPEG with fractional chroma sampling");
       }
     }
-    frame = f;
-    saw_frame = true;
     return absl::OkStatus();
   }
 
-  const std::span<const std::byte> bytes_;
-  size_t at_ = 0;
-};
+  // T.81 B.2.5: a frame of unknown height names it behind the first scan.
+  absl::Status ReadHeightAfterScan() {
+    while (true) {
+      ASSIGN_OR_RETURN(const uint8_t marker, NextMarkerInScan());
+      if (marker != kDnl) break;
+      ASSIGN_OR_RETURN(const std::span<const std::byte> body, Segment());
+      if (body.size() != 2) return Corrupt("DNL segment has a wrong length");
+      header_.height = Read16(body, 0);
+      header_.height_from_dnl = true;
+      if (header_.height == 0) return Corrupt("height 0 in its DNL segment");
+      return CheckPictureSize(header_.width, header_.height);
+    }
+    return Corrupt("height 0 and no DNL segment");
+  }
 
-absl::Status CheckProcess(const Frame& f) {
-  switch (f.marker) {
-    case 0xc0:
-    case 0xc1:
-    case 0xc2:
-    case 0xc9:
-    case 0xca:
-      break;
-    case 0xc3:
-    case 0xcb:
-      return ImageError(ErrorReason::kImageUnsupported, "lossless JPEG");
-    default:
-      return ImageError(ErrorReason::kImageUnsupported, "hierarchical JPEG");
-  }
-  if (f.precision != 8) {
-    return ImageError(ErrorReason::kImageUnsupported,
-                      absl::StrCat(f.precision, "-bit JPEG"));
-  }
-  if (f.height == 0) {
-    return ImageError(ErrorReason::kImageUnsupported,
-                      "JPEG whose height comes after the scan (DNL)");
-  }
-  return absl::OkStatus();
-}
-
-const char* ProcessName(int marker) {
-  switch (marker) {
-    case 0xc0:
-      return "baseline";
-    case 0xc1:
-      return "extended";
-    case 0xc2:
-      return "progressive";
-    default:
-      return "arithmetic";
-  }
-}
-
-// The same rules as libjpeg: JFIF, then Adobe, then component ids.
-const char* ColorSpaceName(const HeaderWalk& walk) {
-  const Frame& f = walk.frame;
-  if (f.count == 1) return "grey";
-  if (f.count == 4) {
-    return walk.adobe_transform == 2 ? "ycck" : "cmyk";
-  }
-  if (walk.saw_jfif) return "ycbcr";
-  if (walk.adobe_transform >= 0) {
-    return walk.adobe_transform == 0 ? "rgb" : "ycbcr";
-  }
-  const bool letters = f.components[0].id == 'R' && f.components[1].id == 'G' &&
-                       f.components[2].id == 'B';
-  return letters ? "rgb" : "ycbcr";
-}
-
-std::string Subsampling(const Frame& f) {
-  if (f.count != 3) return "";
-  const Component& y = f.components[0];
-  const Component& u = f.components[1];
-  const Component& v = f.components[2];
-  if (u.h == v.h && u.v == v.v && y.h % u.h == 0 && y.v % u.v == 0) {
-    switch (y.h / u.h * 10 + y.v / u.v) {
-      case 11:
-        return "4:4:4";
-      case 21:
-        return "4:2:2";
-      case 22:
-        return "4:2:0";
-      case 12:
-        return "4:4:0";
-      case 41:
-        return "4:1:1";
-      case 42:
-        return "4:1:0";
-      default:
-        break;
+  absl::StatusOr<uint8_t> NextMarkerInScan() {
+    const size_t stray_bytes = header_.stray_bytes;
+    while (true) {
+      ASSIGN_OR_RETURN(const uint8_t marker, NextMarker());
+      header_.stray_bytes = stray_bytes;
+      if (marker < kRst0 || marker > kRst7) return marker;
     }
   }
-  return absl::StrCat(y.h, "x", y.v, ",", u.h, "x", u.v, ",", v.h, "x", v.v);
-}
 
-PixelFormat NativeFormat(const ImageInfo& info) {
-  if (info.color_space == "grey") return PixelFormat::kGrey;
-  if (info.color_space != "ycbcr") return PixelFormat::kRgb;
-  if (info.subsampling == "4:2:0") return PixelFormat::kNv12;
-  if (info.subsampling == "4:2:2") return PixelFormat::kNv16;
-  if (info.subsampling == "4:4:4") return PixelFormat::kNv24;
-  // 4:4:0, 4:1:1 and 4:1:0 average or repeat into nv12 exactly.
-  if (info.subsampling == "4:4:0" || info.subsampling == "4:1:1" ||
-      info.subsampling == "4:1:0") {
-    return PixelFormat::kNv12;
+  JpegColor DecideColor() const {
+    if (header_.component_count == 1) return JpegColor::kGrey;
+    if (header_.component_count == 4) {
+      if (!header_.has_adobe || header_.adobe_transform == 0) {
+        return JpegColor::kCmyk;
+      }
+      return JpegColor::kYcck;
+    }
+    if (header_.has_jfif) return JpegColor::kYcc;
+    if (header_.has_adobe) {
+      return header_.adobe_transform == 0 ? JpegColor::kRgb : JpegColor::kYcc;
+    }
+    const auto& c = header_.components;
+    return c[0].id == 'R' && c[1].id == 'G' && c[2].id == 'B' ? JpegColor::kRgb
+                                                              : JpegColor::kYcc;
   }
-  return PixelFormat::kRgb;
-}
+
+  std::span<const std::byte> bytes_;
+  size_t at_ = 2;  // behind SOI
+  bool has_frame_ = false;
+  JpegHeader header_;
+};
 
 }  // namespace
 
-absl::StatusOr<ImageInfo> ReadJpegHeader(std::span<const std::byte> bytes) {
-  HeaderWalk walk(bytes);
-  RETURN_IF_ERROR(walk.Run());
-  const Frame& f = walk.frame;
-  RETURN_IF_ERROR(CheckProcess(f));
-  RETURN_IF_ERROR(CheckPictureSize(f.width, f.height));
-  ImageInfo info;
-  info.file_format = FileFormat::kJpeg;
-  info.width = f.width;
-  info.height = f.height;
-  info.components = f.count;
-  info.bit_depth = f.precision;
-  info.process = ProcessName(f.marker);
-  info.color_space = ColorSpaceName(walk);
-  info.subsampling = Subsampling(f);
-  info.has_orientation = walk.orientation.has_value();
-  info.orientation = walk.orientation.value_or(Orientation::kNormal);
-  info.color = {MatrixCoefficients::kBt601, ColorRange::kFull};
-  info.native_format = NativeFormat(info);
-  return info;
+JpegHeader::Ratio JpegHeader::chroma_ratio() const {
+  if (color != JpegColor::kYcc) return {};
+  const auto& c = components;
+  if (c[0].h != max_h || c[0].v != max_v || c[1].h != c[2].h ||
+      c[1].v != c[2].v) {
+    return {};
+  }
+  return {max_h / c[1].h, max_v / c[1].v};
+}
+
+std::string JpegHeader::subsampling() const {
+  if (color != JpegColor::kYcc) return "";
+  struct Name {
+    Ratio ratio;
+    const char* name;
+  };
+  constexpr Name kNames[] = {{{1, 1}, "4:4:4"}, {{2, 1}, "4:2:2"},
+                             {{2, 2}, "4:2:0"}, {{1, 2}, "4:4:0"},
+                             {{4, 1}, "4:1:1"}, {{4, 2}, "4:1:0"},
+                             {{1, 4}, "4:4:1"}};
+  const Ratio ratio = chroma_ratio();
+  for (const Name& entry : kNames) {
+    if (entry.ratio == ratio) return entry.name;
+  }
+  std::string factors;
+  for (size_t i = 0; i < 3; ++i) {
+    absl::StrAppend(&factors, i == 0 ? "" : ",", components[i].h, "x",
+                    components[i].v);
+  }
+  return factors;
+}
+
+absl::string_view JpegHeader::process() const {
+  if (arithmetic) return progressive ? "arithmetic-progressive" : "arithmetic";
+  if (progressive) return "progressive";
+  return extended ? "extended" : "baseline";
+}
+
+absl::string_view JpegHeader::color_name() const {
+  switch (color) {
+    case JpegColor::kGrey:
+      return "grey";
+    case JpegColor::kYcc:
+      return "ycbcr";
+    case JpegColor::kRgb:
+      return "rgb";
+    case JpegColor::kCmyk:
+      return "cmyk";
+    case JpegColor::kYcck:
+      return "ycck";
+  }
+  return "";
+}
+
+PixelFormat JpegHeader::native_format() const {
+  if (color == JpegColor::kGrey) return PixelFormat::kGrey;
+  if (color != JpegColor::kYcc) return PixelFormat::kRgb;
+  const Ratio ratio = chroma_ratio();
+  if (ratio == Ratio{1, 1}) return PixelFormat::kNv24;
+  if (ratio == Ratio{2, 1}) return PixelFormat::kNv16;
+  return PixelFormat::kNv12;
+}
+
+absl::StatusOr<JpegHeader> ReadJpegHeader(std::span<const std::byte> bytes) {
+  return HeaderWalk(bytes).Run();
 }
 
 }  // namespace preprocd

@@ -1,180 +1,249 @@
 #include <algorithm>
 #include <array>
 #include <csetjmp>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <vector>
 
-// jpeglib.h needs FILE and size_t declared first.
-#include <jpeglib.h>
-
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/error_detail.h"
+#include "engine/base/limits.h"
+#include "engine/base/status_macros.h"
+#include "engine/codec/encode_input.h"
 #include "engine/codec/image_encoder.h"
+#include "engine/codec/jpeg_library.h"
+#include "engine/codec/scratch_bytes.h"
 
 namespace preprocd {
 namespace {
 
-constexpr int kBlock = DCTSIZE;
+constexpr size_t kFirstBytes = 64 << 10;
+constexpr int kNvRows = 2 * DCTSIZE;  // luma rows of one 4:2:0 MCU row
 
-struct ErrorState {
-  jpeg_error_mgr manager;  // first
-  std::jmp_buf jump;
-  char message[JMSG_LENGTH_MAX];
-};
+// libjpeg leaves an error by longjmp to Guarded, so nothing that it may jump
+// over has a destructor.
+class JpegWriter {
+ public:
+  explicit JpegWriter(std::vector<std::byte>& out) : out_(out) {}
+  JpegWriter(const JpegWriter&) = delete;
+  JpegWriter& operator=(const JpegWriter&) = delete;
+  ~JpegWriter() { jpeg_destroy_compress(&library_); }
 
-[[noreturn]] void OnError(j_common_ptr cinfo) {
-  auto* state = reinterpret_cast<ErrorState*>(cinfo->err);
-  cinfo->err->format_message(cinfo, state->message);
-  std::longjmp(state->jump, 1);
-}
+  absl::Status Write(const ConstImageView& picture,
+                     const JpegEncodeOptions& options);
 
-void OnOutput(j_common_ptr) {}
-
-struct Job {
-  jpeg_compress_struct cinfo;
-  ErrorState error;
-  unsigned char* bytes;
-  unsigned long size;
-};
-
-void SetFactors(jpeg_compress_struct& cinfo, JpegSubsampling subsampling) {
-  if (cinfo.num_components != 3) return;
-  cinfo.comp_info[0].h_samp_factor =
-      subsampling == JpegSubsampling::k444 ? 1 : 2;
-  cinfo.comp_info[0].v_samp_factor =
-      subsampling == JpegSubsampling::k420 ? 2 : 1;
-  for (int i = 1; i < 3; ++i) {
-    cinfo.comp_info[i].h_samp_factor = 1;
-    cinfo.comp_info[i].v_samp_factor = 1;
+ private:
+  static JpegWriter& Of(j_compress_ptr library) {
+    return *static_cast<JpegWriter*>(library->client_data);
   }
+  [[noreturn]] static void OnError(j_common_ptr library);
+  static void OnMessage(j_common_ptr, int) {}
+  static void OnOutput(j_common_ptr) {}
+  static void OnInit(j_compress_ptr) {}
+  static boolean OnFull(j_compress_ptr library);
+  static void OnTerm(j_compress_ptr library);
+
+  bool Guarded(absl::FunctionRef<void()> step);
+  bool Grow(size_t used);
+  bool Start(const ConstImageView& picture, const JpegEncodeOptions& options);
+  void SetSampling(const JpegEncodeOptions& options);
+  bool WriteRows(const ConstImageView& picture);
+  bool WriteNv(const ConstImageView& picture);
+  void StageLuma(const ConstImageView& picture, int first, size_t row_bytes);
+  void StageChroma(const ConstImageView& picture, int first, size_t row_bytes);
+
+  std::vector<std::byte>& out_;
+  jpeg_compress_struct library_ = {};
+  jpeg_error_mgr errors_ = {};
+  jpeg_destination_mgr destination_ = {};
+  jmp_buf jump_ = {};
+  std::array<char, JMSG_LENGTH_MAX> message_ = {};
+  ScratchBytes staging_;
+  std::array<JSAMPROW, kNvRows> luma_ = {};
+  std::array<std::array<JSAMPROW, DCTSIZE>, 2> chroma_ = {};
+};
+
+void JpegWriter::OnError(j_common_ptr library) {
+  JpegWriter& self = Of(reinterpret_cast<j_compress_ptr>(library));
+  library->err->format_message(library, self.message_.data());
+  longjmp(self.jump_, 1);
 }
 
-J_COLOR_SPACE InputSpace(PixelFormat format) {
+bool JpegWriter::Guarded(absl::FunctionRef<void()> step) {
+  if (setjmp(jump_) != 0) return false;
+  step();
+  return true;
+}
+
+// Makes room behind the first `used` bytes and points the library at it.
+bool JpegWriter::Grow(size_t used) {
+  try {
+    out_.resize(std::max(kFirstBytes, used * 2));
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  destination_.next_output_byte = reinterpret_cast<JOCTET*>(out_.data() + used);
+  destination_.free_in_buffer = out_.size() - used;
+  return true;
+}
+
+boolean JpegWriter::OnFull(j_compress_ptr library) {
+  JpegWriter& self = Of(library);
+  if (!self.Grow(self.out_.size())) {
+    ERREXIT1(library, JERR_OUT_OF_MEMORY, 0);
+  }
+  return TRUE;
+}
+
+void JpegWriter::OnTerm(j_compress_ptr library) {
+  JpegWriter& self = Of(library);
+  // Shrinking does not allocate.
+  self.out_.resize(self.out_.size() - self.destination_.free_in_buffer);
+}
+
+J_COLOR_SPACE InputColor(PixelFormat format) {
   switch (format) {
     case PixelFormat::kGrey:
       return JCS_GRAYSCALE;
-    case PixelFormat::kRgb:
-      return JCS_EXT_RGB;
-    case PixelFormat::kBgr:
-      return JCS_EXT_BGR;
     case PixelFormat::kRgba:
       return JCS_EXT_RGBX;
+    case PixelFormat::kBgr:
+      return JCS_EXT_BGR;
     case PixelFormat::kBgra:
       return JCS_EXT_BGRX;
-    default:
+    case PixelFormat::kNv12:
       return JCS_YCbCr;
+    default:
+      return JCS_RGB;
   }
 }
 
-void WriteScanlines(Job& job, const ConstImageView& picture) {
-  while (job.cinfo.next_scanline < job.cinfo.image_height) {
-    const std::byte* row =
-        picture.row(0, static_cast<int>(job.cinfo.next_scanline));
-    JSAMPROW line = reinterpret_cast<JSAMPROW>(const_cast<std::byte*>(row));
-    jpeg_write_scanlines(&job.cinfo, &line, 1);
+void JpegWriter::SetSampling(const JpegEncodeOptions& options) {
+  if (library_.num_components != 3) return;
+  JpegSubsampling subsampling = options.subsampling;
+  if (library_.raw_data_in) subsampling = JpegSubsampling::k420;
+  jpeg_component_info& luma = library_.comp_info[0];
+  luma.h_samp_factor = subsampling == JpegSubsampling::k444 ? 1 : 2;
+  luma.v_samp_factor = subsampling == JpegSubsampling::k420 ? 2 : 1;
+  for (int c = 1; c < 3; ++c) {
+    library_.comp_info[c].h_samp_factor = 1;
+    library_.comp_info[c].v_samp_factor = 1;
   }
 }
 
-// nv12: planes go in as they are, edges repeated to whole blocks. `scratch`
-// holds 16 luma rows and 8 rows of each chroma plane.
-void WriteNv12(Job& job, const ConstImageView& picture, std::byte* scratch,
-               size_t padded_width) {
+bool JpegWriter::Start(const ConstImageView& picture,
+                       const JpegEncodeOptions& options) {
+  library_.err = jpeg_std_error(&errors_);
+  errors_.error_exit = OnError;
+  errors_.emit_message = OnMessage;
+  errors_.output_message = OnOutput;
+  library_.client_data = this;
+  destination_.init_destination = OnInit;
+  destination_.empty_output_buffer = OnFull;
+  destination_.term_destination = OnTerm;
+  if (!Grow(0)) return false;
+  const ImageDesc& desc = picture.desc;
+  return Guarded([&] {
+    jpeg_create_compress(&library_);
+    library_.dest = &destination_;
+    library_.image_width = static_cast<JDIMENSION>(desc.width);
+    library_.image_height = static_cast<JDIMENSION>(desc.height);
+    library_.in_color_space = InputColor(desc.format);
+    const PixelFormatInfo& format = GetPixelFormatInfo(desc.format);
+    library_.input_components = format.channels;
+    jpeg_set_defaults(&library_);
+    jpeg_set_quality(&library_, options.quality, TRUE);
+    library_.dct_method = JDCT_ISLOW;
+    library_.raw_data_in = desc.format == PixelFormat::kNv12 ? TRUE : FALSE;
+    SetSampling(options);
+    jpeg_start_compress(&library_, TRUE);
+  });
+}
+
+bool JpegWriter::WriteRows(const ConstImageView& picture) {
+  return Guarded([&] {
+    for (int y = 0; y < picture.desc.height; ++y) {
+      // The library's interface is not const; it only reads.
+      auto* row = const_cast<JSAMPROW>(
+          reinterpret_cast<const JSAMPLE*>(picture.row(0, y)));
+      jpeg_write_scanlines(&library_, &row, 1);
+    }
+  });
+}
+
+// Rows and columns outside the picture repeat its last ones.
+void JpegWriter::StageLuma(const ConstImageView& picture, int first,
+                           size_t row_bytes) {
   const auto width = static_cast<size_t>(picture.desc.width);
-  const int height = picture.desc.height;
-  const size_t chroma_width = (width + 1) / 2;
-  const size_t padded_chroma = padded_width / 2;
-  const int chroma_rows = PlaneRows(PixelFormat::kNv12, 1, height);
-  std::array<JSAMPROW, 2 * kBlock> luma = {};
-  std::array<std::array<JSAMPROW, kBlock>, 2> chroma = {};
-  std::byte* at = scratch;
-  for (JSAMPROW& row : luma) {
-    row = reinterpret_cast<JSAMPROW>(at);
-    at += padded_width;
-  }
-  for (auto& plane : chroma) {
-    for (JSAMPROW& row : plane) {
-      row = reinterpret_cast<JSAMPROW>(at);
-      at += padded_chroma;
-    }
-  }
-  std::array<JSAMPARRAY, 3> arrays = {luma.data(), chroma[0].data(),
-                                      chroma[1].data()};
-  while (job.cinfo.next_scanline < job.cinfo.image_height) {
-    const int y0 = static_cast<int>(job.cinfo.next_scanline);
-    for (int r = 0; r < 2 * kBlock; ++r) {
-      JSAMPROW row = luma[static_cast<size_t>(r)];
-      memcpy(row, picture.row(0, std::min(y0 + r, height - 1)), width);
-      memset(row + width, row[width - 1], padded_width - width);
-    }
-    for (int r = 0; r < kBlock; ++r) {
-      const std::byte* in =
-          picture.row(1, std::min(y0 / 2 + r, chroma_rows - 1));
-      for (size_t c = 0; c < 2; ++c) {
-        JSAMPROW row = chroma[c][static_cast<size_t>(r)];
-        for (size_t x = 0; x < chroma_width; ++x) {
-          row[x] = static_cast<JSAMPLE>(in[2 * x + c]);
-        }
-        memset(row + chroma_width, row[chroma_width - 1],
-               padded_chroma - chroma_width);
-      }
-    }
-    jpeg_write_raw_data(&job.cinfo, arrays.data(), 2 * kBlock);
+  for (int i = 0; i < kNvRows; ++i) {
+    const int y = std::min(first + i, picture.desc.height - 1);
+    const auto* in = reinterpret_cast<const JSAMPLE*>(picture.row(0, y));
+    JSAMPROW out = luma_[static_cast<size_t>(i)];
+    std::copy_n(in, width, out);
+    std::fill(out + width, out + row_bytes, in[width - 1]);
   }
 }
 
-absl::Status Check(const ImageDesc& desc, const JpegEncodeOptions& options) {
-  const bool known =
-      desc.format == PixelFormat::kGrey || desc.format == PixelFormat::kRgb ||
-      desc.format == PixelFormat::kRgba || desc.format == PixelFormat::kBgr ||
-      desc.format == PixelFormat::kBgra || desc.format == PixelFormat::kNv12;
-  if (!known || desc.dtype != DType::kU8) {
-    return InvalidField(
-        ErrorReason::kFormatPair, "source.format",
-        absl::StrCat("source.format ", PixelFormatName(desc.format), "/",
-                     DTypeName(desc.dtype), " is not encoded as JPEG"));
+void JpegWriter::StageChroma(const ConstImageView& picture, int first,
+                             size_t row_bytes) {
+  const int last = PlaneRows(picture.desc.format, 1, picture.desc.height) - 1;
+  const size_t width = (static_cast<size_t>(picture.desc.width) + 1) / 2;
+  for (int i = 0; i < DCTSIZE; ++i) {
+    const int y = std::min(first + i, last);
+    const auto* in = reinterpret_cast<const JSAMPLE*>(picture.row(1, y));
+    for (size_t c = 0; c < 2; ++c) {
+      JSAMPROW out = chroma_[c][static_cast<size_t>(i)];
+      for (size_t x = 0; x < width; ++x) out[x] = in[2 * x + c];
+      std::fill(out + width, out + row_bytes, out[width - 1]);
+    }
   }
-  if (options.quality < 1 || options.quality > 100) {
-    return InvalidField("quality", absl::StrCat("quality ", options.quality,
-                                                " is not in 1..100"));
-  }
-  if (desc.width > kMaxImageAxis || desc.height > kMaxImageAxis) {
-    return InvalidField(ErrorReason::kTooLarge, "source",
-                        absl::StrCat("source ", desc.width, "x", desc.height,
-                                     " > ", kMaxImageAxis));
-  }
-  return absl::OkStatus();
 }
 
-// True when the file is complete in job.bytes. No destructor may be crossed.
-bool Compress(Job& job, const ConstImageView& picture,
-              const JpegEncodeOptions& options, std::byte* scratch,
-              size_t padded_width) {
-  job.cinfo.err = jpeg_std_error(&job.error.manager);
-  job.error.manager.error_exit = OnError;
-  job.error.manager.output_message = OnOutput;
-  if (setjmp(job.error.jump) != 0) return false;
-  jpeg_create_compress(&job.cinfo);
-  jpeg_mem_dest(&job.cinfo, &job.bytes, &job.size);
-  const bool nv12 = picture.desc.format == PixelFormat::kNv12;
-  job.cinfo.image_width = static_cast<JDIMENSION>(picture.desc.width);
-  job.cinfo.image_height = static_cast<JDIMENSION>(picture.desc.height);
-  job.cinfo.in_color_space = InputSpace(picture.desc.format);
-  const PixelFormatInfo& info = GetPixelFormatInfo(picture.desc.format);
-  job.cinfo.input_components = nv12 ? 3 : info.channels;
-  jpeg_set_defaults(&job.cinfo);
-  jpeg_set_quality(&job.cinfo, options.quality, TRUE);
-  job.cinfo.dct_method = JDCT_ISLOW;
-  SetFactors(job.cinfo, nv12 ? JpegSubsampling::k420 : options.subsampling);
-  job.cinfo.raw_data_in = nv12 ? TRUE : FALSE;
-  jpeg_start_compress(&job.cinfo, TRUE);
-  if (nv12) {
-    WriteNv12(job, picture, scratch, padded_width);
-  } else {
-    WriteScanlines(job, picture);
+bool JpegWriter::WriteNv(const ConstImageView& picture) {
+  const auto width = static_cast<size_t>(picture.desc.width);
+  const size_t luma_bytes = (width + kNvRows - 1) / kNvRows * kNvRows;
+  const size_t chroma_bytes = luma_bytes / 2;
+  if (!staging_.Reserve(kNvRows * luma_bytes + 2 * DCTSIZE * chroma_bytes)
+           .ok()) {
+    return false;
   }
-  jpeg_finish_compress(&job.cinfo);
+  uint8_t* next = staging_.data();
+  for (JSAMPROW& row : luma_) {
+    row = next;
+    next += luma_bytes;
+  }
+  for (auto& rows : chroma_) {
+    for (JSAMPROW& row : rows) {
+      row = next;
+      next += chroma_bytes;
+    }
+  }
+  std::array<JSAMPARRAY, 3> planes = {luma_.data(), chroma_[0].data(),
+                                      chroma_[1].data()};
+  for (int y = 0; y < picture.desc.height; y += kNvRows) {
+    StageLuma(picture, y, luma_bytes);
+    StageChroma(picture, y / 2, chroma_bytes);
+    const bool written = Guarded(
+        [&] { jpeg_write_raw_data(&library_, planes.data(), kNvRows); });
+    if (!written) return false;
+  }
   return true;
+}
+
+absl::Status JpegWriter::Write(const ConstImageView& picture,
+                               const JpegEncodeOptions& options) {
+  const bool nv = picture.desc.format == PixelFormat::kNv12;
+  const bool written = Start(picture, options) &&
+                       (nv ? WriteNv(picture) : WriteRows(picture)) &&
+                       Guarded([this] { jpeg_finish_compress(&library_); });
+  if (written) return absl::OkStatus();
+  out_.clear();
+  // Checked input leaves memory as the only thing that can run out.
+  return absl::ResourceExhaustedError(
+      absl::StrCat("no memory to encode a JPEG: ", message_.data()));
 }
 
 }  // namespace
@@ -182,29 +251,26 @@ bool Compress(Job& job, const ConstImageView& picture,
 absl::Status EncodeJpeg(const ConstImageView& picture,
                         const JpegEncodeOptions& options,
                         std::vector<std::byte>& out) {
-  if (absl::Status status = Check(picture.desc, options); !status.ok()) {
-    return status;
+  out.clear();
+  RETURN_IF_ERROR(CheckEncodeSize(picture.desc));
+  const PixelFormat format = picture.desc.format;
+  const PixelFormatInfo& info = GetPixelFormatInfo(format);
+  const bool packed = info.family != ColorFamily::kYuv && info.plane_count == 1;
+  if ((!packed && format != PixelFormat::kNv12) ||
+      picture.desc.dtype != DType::kU8) {
+    return CannotEncode(picture.desc, "JPEG");
   }
-  std::vector<std::byte> scratch;
-  size_t padded_width = 0;
-  if (picture.desc.format == PixelFormat::kNv12) {
-    padded_width = (static_cast<size_t>(picture.desc.width) + 15) / 16 * 16;
-    scratch.resize(padded_width * 2 * kBlock * 3 / 2);
+  if (options.quality < 1 || options.quality > 100) {
+    return InvalidField(
+        "quality", absl::StrCat("quality ", options.quality, " is not 1..100"));
   }
-  Job job = {};
-  const bool complete =
-      Compress(job, picture, options, scratch.data(), padded_width);
-  jpeg_destroy_compress(&job.cinfo);
-  if (complete) {
-    const auto* begin = reinterpret_cast<const std::byte*>(job.bytes);
-    out.assign(begin, begin + job.size);
+  if (options.subsampling > JpegSubsampling::k420) {
+    return InvalidField(
+        "subsampling",
+        absl::StrCat("subsampling ", static_cast<int>(options.subsampling),
+                     " is not known"));
   }
-  // The library's growing buffer comes from malloc.
-  free(job.bytes);
-  if (!complete) {
-    return absl::InternalError(absl::StrCat("libjpeg: ", job.error.message));
-  }
-  return absl::OkStatus();
+  return JpegWriter(out).Write(picture, options);
 }
 
 }  // namespace preprocd

@@ -1,190 +1,315 @@
-// Decodes with libpng. The library reports errors by longjmp: frames it may
-// cross hold only plain data.
+#include "engine/codec/png_reader.h"
+
 #include <png.h>
 
 #include <algorithm>
 #include <array>
 #include <csetjmp>
-#include <cstdio>
+#include <cstdint>
 #include <cstring>
 
+#include "absl/functional/function_ref.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "engine/base/error_detail.h"
 #include "engine/base/limits.h"
-#include "engine/codec/codec_internal.h"
+#include "engine/base/status_macros.h"
+#include "engine/codec/decode_status.h"
+#include "engine/codec/row_color.h"
+#include "engine/codec/scratch_bytes.h"
 
 namespace preprocd {
 namespace {
 
-constexpr size_t kMaxChunkBytes = 8u << 20;
+// Memory for one ancillary chunk; tRNS, the only one that is read, has at
+// most 256 bytes.
+constexpr png_alloc_size_t kMaxChunkBytes = 64 << 10;
+constexpr size_t kMessageBytes = 200;
 
-struct Job {
-  png_structp png;
-  png_infop info;
-  const std::byte* at;
-  size_t left;
-  ReadOutcome* outcome;
-  int row;  // rows finished
-};
-
-void OnRead(png_structp png, png_bytep out, size_t count) {
-  auto* job = static_cast<Job*>(png_get_io_ptr(png));
-  if (count > job->left) {
-    job->outcome->truncated = true;
-    png_error(png, "the PNG ends early");
+// A warning of libpng about bytes that pixels are made of.
+bool ConcernsPixels(absl::string_view message) {
+  if (absl::StartsWith(message, "IDAT:")) {
+    return !absl::StrContains(message, "Extra compressed data") &&
+           !absl::StrContains(message, "Too much image data");
   }
-  memcpy(out, job->at, count);
-  job->at += count;
-  job->left -= count;
-}
-
-[[noreturn]] void OnError(png_structp png, png_const_charp message) {
-  auto* job = static_cast<Job*>(png_get_error_ptr(png));
-  ReadOutcome& outcome = *job->outcome;
-  snprintf(outcome.message, sizeof(outcome.message), "%s", message);
-  if (strstr(message, "Not enough") != nullptr) outcome.truncated = true;
-  if (!outcome.truncated) outcome.corrupt = true;
-  if (strstr(message, "ut of memory") != nullptr) outcome.no_memory = true;
-  outcome.fatal = true;
-  outcome.rows_good = job->row;
-  png_longjmp(png, 1);
-}
-
-void OnWarning(png_structp png, png_const_charp message) {
-  auto* job = static_cast<Job*>(png_get_error_ptr(png));
-  ReadOutcome& outcome = *job->outcome;
-  // Ancillary chunks never change a pixel here, but image data does.
-  if (strstr(message, "IDAT") != nullptr) {
-    if (!outcome.truncated && !outcome.corrupt) {
-      snprintf(outcome.message, sizeof(outcome.message), "%s", message);
-      outcome.corrupt = true;
-      outcome.rows_good = job->row;
-    }
-    return;
-  }
-  if (outcome.benign) return;
-  snprintf(outcome.benign_message, sizeof(outcome.benign_message), "%s",
-           message);
-  outcome.benign = true;
-}
-
-// Everything becomes 8-bit grey, grey-alpha, rgb or rgba.
-void SetTransforms(const Job& job) {
-  png_set_expand(job.png);
-  // v = (x * 255 + 32895) >> 16, the nearest 8-bit value.
-  png_set_scale_16(job.png);
-}
-
-// `in` has `channels` bytes per pixel: 1 grey, 2 grey-alpha, 3 rgb, 4 rgba.
-void StoreRow(const png_byte* in, int channels, const ImageDesc& desc,
-              std::byte* out) {
-  const PixelFormatInfo& info = GetPixelFormatInfo(desc.format);
-  const auto width = static_cast<size_t>(desc.width);
-  const auto step = static_cast<size_t>(channels);
-  const bool grey_in = channels < 3;
-  const bool alpha_in = channels == 2 || channels == 4;
-  for (size_t x = 0; x < width; ++x) {
-    const png_byte* p = in + x * step;
-    if (desc.format == PixelFormat::kGrey) {
-      out[x] = std::byte{grey_in ? p[0] : LumaOf(p[0], p[1], p[2])};
-      continue;
-    }
-    std::byte* pixel = out + x * info.channels;
-    for (size_t c = 0; c < 3; ++c) {
-      pixel[info.channel_order[c]] = std::byte{grey_in ? p[0] : p[c]};
-    }
-    if (info.has_alpha) {
-      pixel[3] = std::byte{alpha_in ? p[channels - 1] : png_byte{255}};
-    }
-  }
-}
-
-bool SameLayout(int channels, PixelFormat format) {
-  return (channels == 1 && format == PixelFormat::kGrey) ||
-         (channels == 3 && format == PixelFormat::kRgb) ||
-         (channels == 4 && format == PixelFormat::kRgba);
-}
-
-void ReadRows(Job& job, int channels, const ImageView& destination,
-              std::byte* scratch) {
-  const bool direct = SameLayout(channels, destination.desc.format);
-  for (int y = 0; y < destination.desc.height; ++y) {
-    std::byte* row = destination.row(0, y);
-    auto* target = reinterpret_cast<png_bytep>(direct ? row : scratch);
-    png_read_row(job.png, target, nullptr);
-    if (!direct) StoreRow(target, channels, destination.desc, row);
-    job.row = y + 1;
-  }
-}
-
-// All passes refine the same rows, so the whole picture is kept.
-void ReadInterlaced(Job& job, int passes, int channels,
-                    const ImageView& destination, std::byte* scratch) {
-  const size_t stride = static_cast<size_t>(destination.desc.width) *
-                        static_cast<size_t>(channels);
-  for (int pass = 0; pass < passes; ++pass) {
-    for (int y = 0; y < destination.desc.height; ++y) {
-      png_read_row(job.png,
-                   reinterpret_cast<png_bytep>(scratch +
-                                               static_cast<size_t>(y) * stride),
-                   nullptr);
-    }
-  }
-  for (int y = 0; y < destination.desc.height; ++y) {
-    StoreRow(reinterpret_cast<const png_byte*>(scratch +
-                                               static_cast<size_t>(y) * stride),
-             channels, destination.desc, destination.row(0, y));
-  }
-  job.row = destination.desc.height;
+  return absl::StartsWith(message, "PLTE") || absl::StartsWith(message, "tRNS");
 }
 
 }  // namespace
 
-void ReadPngPixels(std::span<const std::byte> bytes, const ImageInfo& info,
-                   const ImageView& destination,
-                   std::vector<std::byte>& scratch, ReadOutcome& outcome) {
-  Job job = {};
-  job.at = bytes.data();
-  job.left = bytes.size();
-  job.outcome = &outcome;
-  job.png =
-      png_create_read_struct(PNG_LIBPNG_VER_STRING, &job, OnError, OnWarning);
-  if (job.png == nullptr) {
-    outcome.no_memory = true;
+// libpng leaves an error by longjmp to Guarded, so nothing that it may jump
+// over has a destructor.
+class PngReader::Session {
+ public:
+  absl::Status Read(std::span<const std::byte> bytes, const PngHeader& header,
+                    const DecodeOptions& options, const ImageView& picture,
+                    DecodeResult& result);
+
+ private:
+  static Session& Of(png_structp png) {
+    return *static_cast<Session*>(png_get_error_ptr(png));
+  }
+  [[noreturn]] static void OnError(png_structp png, png_const_charp message);
+  static void OnWarning(png_structp png, png_const_charp message);
+  static void OnRead(png_structp png, png_bytep out, size_t count);
+
+  bool Guarded(absl::FunctionRef<void()> step);
+  bool Open();
+  bool SetTransforms();
+  absl::Status ReserveScratch();
+  bool ReadRows();
+  bool ReadPass(bool last);
+  png_bytep RowTarget(int y) const;
+  void FinishRow(int y, png_const_bytep row) const;
+  void Close();
+  absl::Status StatusOfFailure() const;
+  absl::Status Conclude(bool complete, DecodeResult& result);
+
+  bool to_grey_from_color() const {
+    return picture_.desc.format == PixelFormat::kGrey && !header_->is_grey();
+  }
+
+  png_structp png_ = nullptr;
+  png_infop info_ = nullptr;
+  jmp_buf jump_ = {};
+  std::span<const std::byte> left_;
+  const PngHeader* header_ = nullptr;
+  ImageView picture_;
+  bool lenient_ = false;
+  bool ended_ = false;
+  bool pixels_damaged_ = false;
+  bool noted_ = false;
+  int rows_done_ = 0;
+  int passes_ = 1;
+  int rows_before_damage_ = -1;
+  std::array<char, kMessageBytes> message_ = {};
+  std::array<char, kMessageBytes> note_ = {};
+  absl::Status scratch_status_;
+  ScratchBytes staging_;
+};
+
+void PngReader::Session::OnError(png_structp png, png_const_charp message) {
+  Session& self = Of(png);
+  strncpy(self.message_.data(), message, kMessageBytes - 1);
+  longjmp(self.jump_, 1);
+}
+
+void PngReader::Session::OnWarning(png_structp png, png_const_charp message) {
+  Session& self = Of(png);
+  if (!ConcernsPixels(message)) {
+    self.noted_ = true;
+    strncpy(self.note_.data(), message, kMessageBytes - 1);
     return;
   }
-  // Everything below may be left by longjmp; no destructor is crossed.
-  if (setjmp(png_jmpbuf(job.png)) != 0) {
-    png_destroy_read_struct(&job.png, &job.info, nullptr);
-    return;
+  if (!self.pixels_damaged_) {
+    self.pixels_damaged_ = true;
+    self.rows_before_damage_ = self.passes_ > 1 ? 0 : self.rows_done_;
+    strncpy(self.message_.data(), message, kMessageBytes - 1);
   }
-  job.info = png_create_info_struct(job.png);
-  png_set_read_fn(job.png, &job, OnRead);
-  png_set_user_limits(job.png, kMaxImageAxis, kMaxImageAxis);
-  png_set_chunk_cache_max(job.png, kMaxPngAncillaryChunks);
-  png_set_chunk_malloc_max(job.png, kMaxChunkBytes);
-  // Profiles and gamma never change values, so they need not be parsed.
-  png_set_keep_unknown_chunks(job.png, PNG_HANDLE_CHUNK_NEVER, nullptr, 0);
-  png_read_info(job.png, job.info);
-  if (static_cast<int>(png_get_image_width(job.png, job.info)) != info.width ||
-      static_cast<int>(png_get_image_height(job.png, job.info)) !=
-          info.height) {
-    png_error(job.png, "two different sizes in the headers");
+  if (!self.lenient_) longjmp(self.jump_, 1);
+}
+
+void PngReader::Session::OnRead(png_structp png, png_bytep out, size_t count) {
+  auto& self = *static_cast<Session*>(png_get_io_ptr(png));
+  if (count > self.left_.size()) {
+    self.ended_ = true;
+    png_error(png, "the file ends");
   }
-  SetTransforms(job);
-  const int passes = png_set_interlace_handling(job.png);
-  png_read_update_info(job.png, job.info);
-  const int channels = png_get_channels(job.png, job.info);
-  const size_t row_bytes =
-      static_cast<size_t>(info.width) * static_cast<size_t>(channels);
-  const size_t needed =
-      passes > 1 ? row_bytes * static_cast<size_t>(info.height) : row_bytes;
-  if (scratch.size() < needed) scratch.resize(needed);
-  if (passes > 1) {
-    ReadInterlaced(job, passes, channels, destination, scratch.data());
-  } else {
-    ReadRows(job, channels, destination, scratch.data());
+  memcpy(out, self.left_.data(), count);
+  self.left_ = self.left_.subspan(count);
+}
+
+bool PngReader::Session::Guarded(absl::FunctionRef<void()> step) {
+  if (setjmp(jump_) != 0) return false;
+  step();
+  return true;
+}
+
+bool PngReader::Session::Open() {
+  return Guarded([this] {
+    png_ =
+        png_create_read_struct(PNG_LIBPNG_VER_STRING, this, OnError, OnWarning);
+    if (png_ == nullptr) return;
+    info_ = png_create_info_struct(png_);
+    if (info_ == nullptr) return;
+    png_set_read_fn(png_, this, OnRead);
+    png_set_user_limits(png_, kMaxImageAxis, kMaxImageAxis);
+    png_set_chunk_malloc_max(png_, kMaxChunkBytes);
+    png_set_chunk_cache_max(png_, kMaxPngAncillaryChunks);
+    // A negative count means every ancillary chunk but tRNS.
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+    png_read_info(png_, info_);
+  });
+}
+
+bool PngReader::Session::SetTransforms() {
+  const PixelFormat format = picture_.desc.format;
+  const PixelFormatInfo& wanted = GetPixelFormatInfo(format);
+  const bool color_out = wanted.family == ColorFamily::kRgb;
+  size_t row_bytes = 0;
+  const bool good = Guarded([&] {
+    if (header_->color_type == PngColorType::kPalette) {
+      png_set_palette_to_rgb(png_);
+    }
+    if (header_->color_type == PngColorType::kGrey) {
+      png_set_expand_gray_1_2_4_to_8(png_);
+    }
+    if (header_->bit_depth == 16) png_set_scale_16(png_);
+    if (wanted.has_alpha) {
+      if (png_get_valid(png_, info_, PNG_INFO_tRNS) != 0) {
+        png_set_tRNS_to_alpha(png_);
+      }
+      // Does nothing where an alpha channel is.
+      png_set_add_alpha(png_, 0xFFFF, PNG_FILLER_AFTER);
+    } else {
+      png_set_strip_alpha(png_);
+    }
+    if (color_out && header_->is_grey()) png_set_gray_to_rgb(png_);
+    if (format == PixelFormat::kBgr || format == PixelFormat::kBgra) {
+      png_set_bgr(png_);
+    }
+    passes_ = png_set_interlace_handling(png_);
+    png_read_update_info(png_, info_);
+    row_bytes = png_get_rowbytes(png_, info_);
+  });
+  if (!good) return false;
+  const int channels = to_grey_from_color() ? 3 : wanted.channels;
+  if (row_bytes == static_cast<size_t>(picture_.desc.width) *
+                       static_cast<size_t>(channels)) {
+    return true;
   }
-  png_read_end(job.png, nullptr);
-  png_destroy_read_struct(&job.png, &job.info, nullptr);
+  strncpy(message_.data(), "unexpected row size", kMessageBytes - 1);
+  return false;
+}
+
+// Grey from colour passes through rgb rows; an interlaced file needs all of
+// them at once, because each pass adds to the rows of the one before.
+absl::Status PngReader::Session::ReserveScratch() {
+  if (!to_grey_from_color()) return absl::OkStatus();
+  const int rows = passes_ > 1 ? picture_.desc.height : 1;
+  return staging_.Reserve(static_cast<size_t>(picture_.desc.width) * 3 *
+                          static_cast<size_t>(rows));
+}
+
+png_bytep PngReader::Session::RowTarget(int y) const {
+  if (!to_grey_from_color()) {
+    return reinterpret_cast<png_bytep>(picture_.row(0, y));
+  }
+  const int row = passes_ > 1 ? y : 0;
+  return staging_.data() + static_cast<size_t>(picture_.desc.width) * 3 *
+                               static_cast<size_t>(row);
+}
+
+void PngReader::Session::FinishRow(int y, png_const_bytep row) const {
+  if (!to_grey_from_color()) return;
+  RgbRowToGrey(row, picture_.desc.width,
+               reinterpret_cast<uint8_t*>(picture_.row(0, y)));
+}
+
+bool PngReader::Session::ReadPass(bool last) {
+  const int height = picture_.desc.height;
+  for (int y = 0; y < height; ++y) {
+    const png_bytep row = RowTarget(y);
+    if (!Guarded([&] { png_read_row(png_, row, nullptr); })) return false;
+    if (!last) continue;
+    FinishRow(y, row);
+    rows_done_ = y + 1;
+  }
+  return true;
+}
+
+bool PngReader::Session::ReadRows() {
+  for (int pass = 0; pass < passes_; ++pass) {
+    if (!ReadPass(pass == passes_ - 1)) return false;
+  }
+  // What follows the pixels needs no reading: the header walk knows whether
+  // the file has its end, and libpng has checked the last IDAT's CRC.
+  return true;
+}
+
+void PngReader::Session::Close() {
+  png_destroy_read_struct(&png_, &info_, nullptr);
+  png_ = nullptr;
+  info_ = nullptr;
+}
+
+absl::Status PngReader::Session::StatusOfFailure() const {
+  const int good = std::max(rows_before_damage_, 0);
+  const absl::string_view what = ended_ ? "ends early" : "is damaged";
+  return BadImage(
+      ended_ ? ErrorReason::kImageTruncated : ErrorReason::kImageCorrupt,
+      absl::StrCat("PNG ", what, ", ", good, " of ", picture_.desc.height,
+                   " rows are good (", message_.data(), ")"));
+}
+
+absl::Status PngReader::Session::Conclude(bool complete, DecodeResult& result) {
+  result.rows_good = picture_.desc.height;
+  if (noted_) result.warnings.push_back(absl::StrCat("PNG ", note_.data()));
+  if (complete && !pixels_damaged_) {
+    if (!header_->has_end_chunk) {
+      result.warnings.push_back(
+          "PNG has no IEND chunk; its pixels are complete");
+    }
+    if (header_->is_animated) {
+      result.warnings.push_back("PNG is animated; its still picture was read");
+    }
+    return absl::OkStatus();
+  }
+  if (rows_before_damage_ < 0) {
+    rows_before_damage_ = passes_ > 1 ? 0 : rows_done_;
+  }
+  result.rows_good = rows_before_damage_;
+  absl::Status status = StatusOfFailure();
+  // An interlaced picture is whole, if coarse, after its first passes, but
+  // the rows of a pass that was not read hold foreign bytes.
+  if (!lenient_ || rows_done_ == 0) return status;
+  FillRows(picture_, rows_done_);
+  result.warnings.push_back(std::string(status.message()));
+  return absl::OkStatus();
+}
+
+absl::Status PngReader::Session::Read(std::span<const std::byte> bytes,
+                                      const PngHeader& header,
+                                      const DecodeOptions& options,
+                                      const ImageView& picture,
+                                      DecodeResult& result) {
+  left_ = bytes;
+  header_ = &header;
+  picture_ = picture;
+  lenient_ = options.lenient;
+  ended_ = pixels_damaged_ = noted_ = false;
+  rows_done_ = 0;
+  passes_ = 1;
+  rows_before_damage_ = -1;
+  message_[0] = note_[0] = '\0';
+  scratch_status_ = absl::OkStatus();
+  bool complete = Open();
+  const bool no_memory = complete && (png_ == nullptr || info_ == nullptr);
+  complete = complete && !no_memory && SetTransforms();
+  if (complete) {
+    scratch_status_ = ReserveScratch();
+    complete = scratch_status_.ok() && ReadRows();
+  }
+  Close();
+  absl::Status status = scratch_status_;
+  if (no_memory) {
+    status = absl::ResourceExhaustedError("no memory to decode the PNG");
+  }
+  if (status.ok()) status = Conclude(complete, result);
+  header_ = nullptr;
+  left_ = {};
+  return status;
+}
+
+PngReader::PngReader() : session_(std::make_unique<Session>()) {}
+PngReader::~PngReader() = default;
+
+absl::Status PngReader::Read(std::span<const std::byte> bytes,
+                             const PngHeader& header,
+                             const DecodeOptions& options,
+                             const ImageView& picture, DecodeResult& result) {
+  return session_->Read(bytes, header, options, picture, result);
 }
 
 }  // namespace preprocd

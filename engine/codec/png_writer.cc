@@ -1,103 +1,156 @@
 #include <png.h>
 
+#include <array>
+#include <bit>
 #include <csetjmp>
-#include <cstdio>
-#include <cstdlib>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <new>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/error_detail.h"
+#include "engine/base/status_macros.h"
+#include "engine/codec/encode_input.h"
 #include "engine/codec/image_encoder.h"
+#include "engine/codec/scratch_bytes.h"
 
 namespace preprocd {
 namespace {
 
-// Growing output; plain data, since libpng's longjmp crosses it.
-struct Job {
-  png_structp png;
-  png_infop info;
-  unsigned char* bytes;
-  size_t size;
-  size_t capacity;
-  char message[200];
+constexpr size_t kMessageBytes = 200;
+
+// libpng leaves an error by longjmp to Guarded, so nothing that it may jump
+// over has a destructor.
+class PngWriter {
+ public:
+  explicit PngWriter(std::vector<std::byte>& out) : out_(out) {}
+  PngWriter(const PngWriter&) = delete;
+  PngWriter& operator=(const PngWriter&) = delete;
+  ~PngWriter() { png_destroy_write_struct(&png_, &info_); }
+
+  absl::Status Write(const ConstImageView& picture,
+                     const PngEncodeOptions& options);
+
+ private:
+  [[noreturn]] static void OnError(png_structp png, png_const_charp message);
+  static void OnWarning(png_structp, png_const_charp) {}
+  static void OnWrite(png_structp png, png_bytep bytes, size_t count);
+  static void OnFlush(png_structp) {}
+
+  bool Guarded(absl::FunctionRef<void()> step);
+  bool Append(const std::byte* bytes, size_t count);
+  bool Start(const ImageDesc& desc, const PngEncodeOptions& options);
+  template <typename T>
+  void Interleave(const ConstImageView& picture, int y);
+
+  std::vector<std::byte>& out_;
+  png_structp png_ = nullptr;
+  png_infop info_ = nullptr;
+  jmp_buf jump_ = {};
+  std::array<char, kMessageBytes> message_ = {};
+  ScratchBytes row_;
 };
 
-void OnWrite(png_structp png, png_bytep data, size_t count) {
-  auto* job = static_cast<Job*>(png_get_io_ptr(png));
-  if (job->capacity - job->size < count) {
-    const size_t wanted = (job->size + count) * 2;
-    auto* grown = static_cast<unsigned char*>(realloc(job->bytes, wanted));
-    if (grown == nullptr) png_error(png, "no memory");
-    job->bytes = grown;
-    job->capacity = wanted;
-  }
-  memcpy(job->bytes + job->size, data, count);
-  job->size += count;
+void PngWriter::OnError(png_structp png, png_const_charp message) {
+  auto& self = *static_cast<PngWriter*>(png_get_error_ptr(png));
+  strncpy(self.message_.data(), message, kMessageBytes - 1);
+  longjmp(self.jump_, 1);
 }
 
-void OnFlush(png_structp) {}
-
-[[noreturn]] void OnError(png_structp png, png_const_charp message) {
-  auto* job = static_cast<Job*>(png_get_error_ptr(png));
-  snprintf(job->message, sizeof(job->message), "%s", message);
-  png_longjmp(png, 1);
-}
-
-void OnWarning(png_structp, png_const_charp) {}
-
-int ColorType(const PixelFormatInfo& info) {
-  if (info.channels == 1) return PNG_COLOR_TYPE_GRAY;
-  return info.has_alpha ? PNG_COLOR_TYPE_RGB_ALPHA : PNG_COLOR_TYPE_RGB;
-}
-
-// One row as R G B (A) or grey, native endian.
-template <typename T>
-void GatherRow(const ConstImageView& picture, int y, T* out) {
-  const PixelFormatInfo& info = GetPixelFormatInfo(picture.desc.format);
-  const auto width = static_cast<size_t>(picture.desc.width);
-  if (info.family == ColorFamily::kGrey) {
-    memcpy(out, picture.row(0, y), width * sizeof(T));
-    return;
+bool PngWriter::Append(const std::byte* bytes, size_t count) {
+  try {
+    out_.insert(out_.end(), bytes, bytes + count);
+  } catch (const std::bad_alloc&) {
+    return false;
   }
-  const size_t channels = info.channels;
-  for (size_t c = 0; c < channels; ++c) {
-    const auto position = static_cast<size_t>(info.channel_order[c]);
-    const bool planar = info.is_planar_rgb();
-    const auto* in = reinterpret_cast<const T*>(picture.row(
-                         planar ? static_cast<int>(position) : 0, y)) +
-                     (planar ? 0 : position);
-    const size_t step = planar ? 1 : channels;
-    for (size_t x = 0; x < width; ++x) out[x * channels + c] = in[x * step];
-  }
-}
-
-bool Compress(Job& job, const ConstImageView& picture,
-              const PngEncodeOptions& options, std::byte* row) {
-  job.png =
-      png_create_write_struct(PNG_LIBPNG_VER_STRING, &job, OnError, OnWarning);
-  if (job.png == nullptr) return false;
-  if (setjmp(png_jmpbuf(job.png)) != 0) return false;
-  job.info = png_create_info_struct(job.png);
-  png_set_write_fn(job.png, &job, OnWrite, OnFlush);
-  png_set_compression_level(job.png, options.compression);
-  const PixelFormatInfo& info = GetPixelFormatInfo(picture.desc.format);
-  const bool wide = picture.desc.dtype == DType::kU16;
-  png_set_IHDR(job.png, job.info, static_cast<png_uint_32>(picture.desc.width),
-               static_cast<png_uint_32>(picture.desc.height), wide ? 16 : 8,
-               ColorType(info), PNG_INTERLACE_NONE,
-               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-  png_write_info(job.png, job.info);
-  if (wide) png_set_swap(job.png);
-  for (int y = 0; y < picture.desc.height; ++y) {
-    if (wide) {
-      GatherRow(picture, y, reinterpret_cast<uint16_t*>(row));
-    } else {
-      GatherRow(picture, y, reinterpret_cast<uint8_t*>(row));
-    }
-    png_write_row(job.png, reinterpret_cast<png_bytep>(row));
-  }
-  png_write_end(job.png, nullptr);
   return true;
+}
+
+void PngWriter::OnWrite(png_structp png, png_bytep bytes, size_t count) {
+  auto& self = *static_cast<PngWriter*>(png_get_io_ptr(png));
+  if (!self.Append(reinterpret_cast<const std::byte*>(bytes), count)) {
+    png_error(png, "no memory for the file");
+  }
+}
+
+bool PngWriter::Guarded(absl::FunctionRef<void()> step) {
+  if (setjmp(jump_) != 0) return false;
+  step();
+  return true;
+}
+
+bool PngWriter::Start(const ImageDesc& desc, const PngEncodeOptions& options) {
+  const PixelFormatInfo& format = GetPixelFormatInfo(desc.format);
+  int color_type = PNG_COLOR_TYPE_GRAY;
+  if (format.family == ColorFamily::kRgb) color_type = PNG_COLOR_TYPE_RGB;
+  if (format.has_alpha) color_type |= PNG_COLOR_MASK_ALPHA;
+  return Guarded([&] {
+    png_ = png_create_write_struct(PNG_LIBPNG_VER_STRING, this, OnError,
+                                   OnWarning);
+    if (png_ == nullptr) return;
+    info_ = png_create_info_struct(png_);
+    if (info_ == nullptr) return;
+    png_set_write_fn(png_, this, OnWrite, OnFlush);
+    png_set_compression_level(png_, options.compression);
+    png_set_IHDR(png_, info_, static_cast<png_uint_32>(desc.width),
+                 static_cast<png_uint_32>(desc.height),
+                 8 * DTypeSize(desc.dtype), color_type, PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_write_info(png_, info_);
+    if (desc.format == PixelFormat::kBgr || desc.format == PixelFormat::kBgra) {
+      png_set_bgr(png_);
+    }
+    if (desc.dtype == DType::kU16 &&
+        std::endian::native == std::endian::little) {
+      png_set_swap(png_);
+    }
+  });
+}
+
+// Planes of one row to R G B (A) pixels.
+template <typename T>
+void PngWriter::Interleave(const ConstImageView& picture, int y) {
+  const PixelFormatInfo& format = GetPixelFormatInfo(picture.desc.format);
+  const auto width = static_cast<size_t>(picture.desc.width);
+  const size_t channels = format.channels;
+  auto* out = reinterpret_cast<T*>(row_.data());
+  for (size_t c = 0; c < channels; ++c) {
+    const auto* in =
+        reinterpret_cast<const T*>(picture.row(format.channel_order[c], y));
+    for (size_t x = 0; x < width; ++x) out[x * channels + c] = in[x];
+  }
+}
+
+absl::Status PngWriter::Write(const ConstImageView& picture,
+                              const PngEncodeOptions& options) {
+  const ImageDesc& desc = picture.desc;
+  const PixelFormatInfo& format = GetPixelFormatInfo(desc.format);
+  RETURN_IF_ERROR(
+      row_.Reserve(static_cast<size_t>(desc.width) * format.channels *
+                   static_cast<size_t>(DTypeSize(desc.dtype))));
+  bool good = Start(desc, options) && info_ != nullptr;
+  for (int y = 0; good && y < desc.height; ++y) {
+    auto row = reinterpret_cast<png_const_bytep>(picture.row(0, y));
+    if (format.is_planar_rgb()) {
+      if (desc.dtype == DType::kU8) {
+        Interleave<uint8_t>(picture, y);
+      } else {
+        Interleave<uint16_t>(picture, y);
+      }
+      row = row_.data();
+    }
+    good = Guarded([&] { png_write_row(png_, row); });
+  }
+  good = good && Guarded([this] { png_write_end(png_, info_); });
+  if (good) return absl::OkStatus();
+  out_.clear();
+  // Checked input leaves memory as the only thing that can run out.
+  return absl::ResourceExhaustedError(
+      absl::StrCat("no memory to encode a PNG: ", message_.data()));
 }
 
 }  // namespace
@@ -105,34 +158,20 @@ bool Compress(Job& job, const ConstImageView& picture,
 absl::Status EncodePng(const ConstImageView& picture,
                        const PngEncodeOptions& options,
                        std::vector<std::byte>& out) {
-  const ImageDesc& desc = picture.desc;
-  const PixelFormatInfo& info = GetPixelFormatInfo(desc.format);
+  out.clear();
+  RETURN_IF_ERROR(CheckEncodeSize(picture.desc));
+  const PixelFormatInfo& info = GetPixelFormatInfo(picture.desc.format);
+  const DType dtype = picture.desc.dtype;
   if (info.family == ColorFamily::kYuv ||
-      (desc.dtype != DType::kU8 && desc.dtype != DType::kU16)) {
-    return InvalidField(
-        ErrorReason::kFormatPair, "source.format",
-        absl::StrCat("source.format ", PixelFormatName(desc.format), "/",
-                     DTypeName(desc.dtype), " is not encoded as PNG"));
+      (dtype != DType::kU8 && dtype != DType::kU16)) {
+    return CannotEncode(picture.desc, "PNG");
   }
   if (options.compression < 0 || options.compression > 9) {
     return InvalidField(
         "compression",
-        absl::StrCat("compression ", options.compression, " is not in 0..9"));
+        absl::StrCat("compression ", options.compression, " is not 0..9"));
   }
-  std::vector<std::byte> row(static_cast<size_t>(desc.width) * info.channels *
-                             static_cast<size_t>(DTypeSize(desc.dtype)));
-  Job job = {};
-  const bool complete = Compress(job, picture, options, row.data());
-  png_destroy_write_struct(&job.png, &job.info);
-  if (complete) {
-    const auto* begin = reinterpret_cast<const std::byte*>(job.bytes);
-    out.assign(begin, begin + job.size);
-  }
-  free(job.bytes);
-  if (!complete) {
-    return absl::InternalError(absl::StrCat("libpng: ", job.message));
-  }
-  return absl::OkStatus();
+  return PngWriter(out).Write(picture, options);
 }
 
 }  // namespace preprocd
