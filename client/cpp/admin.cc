@@ -8,6 +8,7 @@
 #include "preprocd/client.h"
 
 namespace preprocd {
+inline namespace client_v1 {
 namespace {
 
 template <typename Reply, typename Request>
@@ -93,4 +94,5 @@ std::string GrpcAddress(const std::string& runtime_dir) {
       absl::StrCat(ResolveRuntimeDir(runtime_dir), "/grpc.sock"));
 }
 
+}  // namespace client_v1
 }  // namespace preprocd

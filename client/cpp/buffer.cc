@@ -12,6 +12,7 @@
 #include "engine/base/checked_math.h"
 
 namespace preprocd {
+inline namespace client_v1 {
 namespace {
 
 // A destructor does not wait for a daemon that hangs.
@@ -94,4 +95,5 @@ absl::Status Buffer::Map(uint64_t size_bytes, bool writable) {
   return absl::OkStatus();
 }
 
+}  // namespace client_v1
 }  // namespace preprocd

@@ -34,6 +34,7 @@ absl::StatusOr<DirectChannel::Reply> SessionState::CallDirect(
 
 }  // namespace internal
 
+inline namespace client_v1 {
 namespace {
 
 using internal::SessionState;
@@ -318,4 +319,5 @@ absl::StatusOr<std::string> Session::Echo(const std::string& payload,
   return std::move(*answer.frame.mutable_echo()->mutable_payload());
 }
 
+}  // namespace client_v1
 }  // namespace preprocd

@@ -19,6 +19,8 @@ namespace internal {
 class GrpcCalls;
 }  // namespace internal
 
+inline namespace client_v1 {
+
 class Admin {
  public:
   // `address`: "unix:/path/admin.sock"; AdminAddress() makes it from a
@@ -60,6 +62,7 @@ std::string AdminAddress(const std::string& runtime_dir);
 // The same for grpc.sock.
 std::string GrpcAddress(const std::string& runtime_dir);
 
+}  // namespace client_v1
 }  // namespace preprocd
 
 #endif  // PREPROCD_ADMIN_H_

@@ -26,6 +26,10 @@ namespace internal {
 class SessionState;
 }  // namespace internal
 
+// An inline namespace keeps the client's names apart from the daemon's in
+// programs that link both.
+inline namespace client_v1 {
+
 class Buffer {
  public:
   // Names nothing; assign a buffer of a Session to it.
@@ -85,6 +89,7 @@ class Buffer {
   std::vector<std::string> warnings_;
 };
 
+}  // namespace client_v1
 }  // namespace preprocd
 
 #endif  // PREPROCD_BUFFER_H_

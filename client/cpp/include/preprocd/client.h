@@ -36,6 +36,7 @@
 #include "preprocd/buffer.h"
 
 namespace preprocd {
+inline namespace client_v1 {
 
 // The way that calls take. The direct socket is open in both cases: it is
 // the session, and it carries the descriptors.
@@ -170,6 +171,7 @@ class Session {
   std::shared_ptr<internal::SessionState> state_;
 };
 
+}  // namespace client_v1
 }  // namespace preprocd
 
 #endif  // PREPROCD_CLIENT_H_
