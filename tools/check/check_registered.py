@@ -11,6 +11,7 @@ import re
 from source_tree import Tree, run_check
 
 SOURCE = re.compile(r"\.(cc|proto)$|_test\.py$")
+LOOP = re.compile(r"foreach\(\w+\s+([^)]*)\)(.*?)endforeach", re.DOTALL)
 # Folders whose files are described by a README.md further up.
 COVERED = ("proto/preproc/", "client/cpp/include/", "tests/corpus/")
 
@@ -62,11 +63,11 @@ def named(text: str, stem: str, ending: str) -> bool:
         if not (stem + ending).endswith(suffix):
             continue
         base = (stem + ending)[: -len(suffix)]
-        loop = re.search(r"foreach\(\w+\s+([^)]*)\)(.*?)endforeach", text, re.S)
-        if loop and base in loop[1].split() and re.search(
-            r"\$\{\w+\}" + re.escape(suffix), loop[2]
-        ):
-            return True
+        for loop in LOOP.finditer(text):
+            if base in loop[1].split() and re.search(
+                r"\$\{\w+\}" + re.escape(suffix), loop[2]
+            ):
+                return True
     return False
 
 
