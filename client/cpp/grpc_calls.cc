@@ -41,6 +41,11 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
 
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
+  // What gRPC itself answers for a service that a listener does not have.
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED &&
+      status.error_message().empty()) {
+    return absl::UnimplementedError("this address does not serve the call");
+  }
   return StatusFromGrpc(status.error_code(), status.error_message(),
                         status.error_details());
 }
