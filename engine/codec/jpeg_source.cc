@@ -190,7 +190,7 @@ void JpegSource::OnSkip(j_decompress_ptr library, long count) {
 void JpegSource::OnProgress(j_common_ptr library) {
   JpegSource& self = Of(library);
   if (self.library_.input_scan_number <= kMaxJpegScans) return;
-  self.NoteDamage(JpegDamage::kTooManyScans, "");
+  self.damage_ = JpegDamage::kTooManyScans;  // outweighs damage to pixels
   self.Leave();
 }
 

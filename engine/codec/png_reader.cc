@@ -26,6 +26,9 @@ namespace {
 // most 256 bytes.
 constexpr png_alloc_size_t kMaxChunkBytes = 64 << 10;
 constexpr size_t kMessageBytes = 200;
+// Compressed bytes are taken in pieces of this size; of a truncated file the
+// last incomplete piece is lost.
+constexpr size_t kReadBytes = 512;
 
 // A warning of libpng about bytes that pixels are made of.
 bool ConcernsPixels(absl::string_view message) {
@@ -134,6 +137,7 @@ bool PngReader::Session::Open() {
     info_ = png_create_info_struct(png_);
     if (info_ == nullptr) return;
     png_set_read_fn(png_, this, OnRead);
+    png_set_compression_buffer_size(png_, kReadBytes);
     png_set_user_limits(png_, kMaxImageAxis, kMaxImageAxis);
     png_set_chunk_malloc_max(png_, kMaxChunkBytes);
     png_set_chunk_cache_max(png_, kMaxPngAncillaryChunks);
