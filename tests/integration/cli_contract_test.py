@@ -251,13 +251,16 @@ class CliContractTest(DaemonTest):
             numpy.testing.assert_array_equal(
                 numpy.asarray(image), self.picture
             )
+        raw = self.write("p.raw", self.picture.tobytes())
         again = self.path("again.png")
-        done = self.run_ctl("encode", ppm, "-o", again)
-        self.assertEqual(done.returncode, OK, done.stderr)
-        with Image.open(again) as image:
-            numpy.testing.assert_array_equal(
-                numpy.asarray(image), self.picture
-            )
+        for source in ((png,), (raw, "--raw", "rgb:120x90")):
+            done = self.run_ctl("encode", *source, "-o", again)
+            self.assertEqual(done.returncode, OK, done.stderr)
+            with Image.open(again) as image:
+                numpy.testing.assert_array_equal(
+                    numpy.asarray(image), self.picture
+                )
+            os.unlink(again)
 
     def test_explain_touches_no_output(self) -> None:
         status, answer = self.run_json(

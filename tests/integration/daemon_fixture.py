@@ -25,6 +25,9 @@ START_BOUND_S = 60.0
 STOP_BOUND_S = 60.0
 SETTLE_BOUND_S = 30.0
 STEP_MS = 5
+# gRPC makes timer and executor threads when it finds all of them busy, and
+# lets them go when it likes; it never has more than this many extra.
+GRPC_THREADS = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,6 +195,8 @@ class Daemon:
 
     def kill(self) -> None:
         """SIGKILL if it still runs; removes the folder if it is ours."""
+        if self._log.closed:
+            return
         if self.process is not None:
             if self.process.poll() is None:
                 self.process.kill()
@@ -199,6 +204,7 @@ class Daemon:
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
+        self._log.close()
         if self._own_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 

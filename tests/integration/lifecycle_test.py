@@ -104,7 +104,8 @@ class LifecycleTest(unittest.TestCase):
         with open(path, "w", encoding="ascii") as file:
             file.write("mine\n")
         done = run_daemon("--runtime-dir", self.folder)
-        self.assertEqual(done.returncode, EXIT_OTHER, done.stderr)
+        self.assertIn(done.returncode, (EXIT_OTHER, EXIT_USAGE), done.stderr)
+        self.assertIn(path, done.stderr)
         with open(path, encoding="ascii") as file:
             self.assertEqual(file.read(), "mine\n")
 
@@ -168,6 +169,8 @@ class LifecycleTest(unittest.TestCase):
                 os.kill(daemon.pid, signal.SIGTERM)
                 reply, _ = client.answer(request)
                 self.assertEqual(reply.layout.width, side)
+            # Not stopped again: a second signal would cut the drain short.
+            self.assertEqual(daemon.wait_exit(), 0, daemon.log())
 
     def await_running(self, daemon: Daemon) -> None:
         def running() -> bool:
@@ -236,7 +239,11 @@ class LifecycleTest(unittest.TestCase):
                 sys.executable,
                 "-B",
                 os.path.join(os.path.dirname(__file__), "socket_launcher.py"),
-                *(f"{n}={self.folder}/{n}={kinds[n]}" for n in names),
+                *(
+                    f"{name.removesuffix('.sock')}="
+                    f"{self.folder}/{name}={kinds[name]}"
+                    for name in names
+                ),
                 "--",
                 os.path.join(BIN_DIR, "preprocd"),
             ],
