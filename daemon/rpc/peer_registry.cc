@@ -55,7 +55,7 @@ absl::StatusOr<UniqueFd> PeerRegistry::Admit(UniqueFd connection) {
                    GetPeerCredentials(connection.get()));
   const std::optional<uint64_t> inode = InodeOf(connection.get());
   if (!inode) return absl::UnavailableError("the connection is not a socket");
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   ForgetDead();
   if (connections_.size() >= static_cast<size_t>(kMaxConnections)) {
     return TooMany("gRPC connections", kMaxConnections);
@@ -100,7 +100,7 @@ absl::StatusOr<PeerCredentials> PeerRegistry::Find(
   int number = -1;
   if (absl::ConsumePrefix(&number_text, "fd:") &&
       absl::SimpleAtoi(number_text, &number)) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     const auto found = connections_.find(number);
     if (found != connections_.end() && InodeOf(number) == found->second.inode) {
       return found->second.peer;
@@ -114,7 +114,7 @@ absl::StatusOr<PeerCredentials> PeerRegistry::Find(
 }
 
 int PeerRegistry::connections() const {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   return static_cast<int>(connections_.size());
 }
 

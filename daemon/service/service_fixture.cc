@@ -142,12 +142,12 @@ absl::Status ServiceTest::ConvertAs(const CallContext& call,
                                     const v1::ConvertRequest& request,
                                     v1::ConvertReply* reply) {
   absl::Status result;
-  absl::Notification done;
+  Gate done;
   service_.Convert(call, request, reply, [&](absl::Status status) {
     result = std::move(status);
-    done.Notify();
+    done.Open();
   });
-  done.WaitForNotification();
+  done.Wait();
   return result;
 }
 
@@ -159,24 +159,24 @@ absl::Status ServiceTest::Convert(const v1::ConvertRequest& request,
 absl::Status ServiceTest::Decode(const v1::DecodeRequest& request,
                                  v1::DecodeReply* reply) {
   absl::Status result;
-  absl::Notification done;
+  Gate done;
   service_.Decode(Call(), request, reply, [&](absl::Status status) {
     result = std::move(status);
-    done.Notify();
+    done.Open();
   });
-  done.WaitForNotification();
+  done.Wait();
   return result;
 }
 
 absl::Status ServiceTest::Encode(const v1::EncodeRequest& request,
                                  v1::EncodeReply* reply) {
   absl::Status result;
-  absl::Notification done;
+  Gate done;
   service_.Encode(Call(), request, reply, [&](absl::Status status) {
     result = std::move(status);
-    done.Notify();
+    done.Open();
   });
-  done.WaitForNotification();
+  done.Wait();
   return result;
 }
 
@@ -209,20 +209,20 @@ BusyExecutor::BusyExecutor(Scheduler& scheduler) {
   Job job;
   job.session_id = ~uint64_t{0};
   job.work = [this](JobContext&) {
-    started_.Notify();
-    release_.WaitForNotification();
+    started_.Open();
+    release_.Wait();
     return absl::OkStatus();
   };
-  job.done = [this](absl::Status) { done_.Notify(); };
+  job.done = [this](absl::Status) { done_.Open(); };
   EXPECT_TRUE(scheduler.Submit(job).ok());
-  started_.WaitForNotification();
+  started_.Wait();
 }
 
 void BusyExecutor::Release() {
   if (released_) return;
   released_ = true;
-  release_.Notify();
-  done_.WaitForNotification();
+  release_.Open();
+  done_.Wait();
 }
 
 v1::Source BufferSource(uint64_t id) {

@@ -6,16 +6,17 @@
 
 #include <sys/types.h>
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/notification.h"
 #include "daemon/service/service.h"
 #include "engine/base/error_detail.h"
 #include "engine/base/memfd.h"
@@ -24,6 +25,30 @@
 #include "gtest/gtest.h"
 
 namespace preprocd {
+
+// Opens once. absl::Notification's ordering is invisible to ThreadSanitizer
+// in Debian's build.
+class Gate {
+ public:
+  void Open() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    open_ = true;
+    opened_.notify_all();
+  }
+  void Wait() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    opened_.wait(lock, [this] { return open_; });
+  }
+  bool is_open() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return open_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable opened_;
+  bool open_ = false;
+};
 
 enum class Seals { kNone, kSize, kAll };
 
@@ -94,9 +119,9 @@ class BusyExecutor {
   void Release();
 
  private:
-  absl::Notification started_;
-  absl::Notification release_;
-  absl::Notification done_;
+  Gate started_;
+  Gate release_;
+  Gate done_;
   bool released_ = false;
 };
 

@@ -424,17 +424,17 @@ TEST_F(ConvertTest, CancelledAndExpiredJobsAreNotStarted) {
   BusyExecutor busy(scheduler_);
   v1::ConvertReply reply;
   absl::Status result;
-  absl::Notification done;
+  Gate done;
   CallContext call = Call();
   call.request_id = 77;
   service_.Convert(call, request, &reply, [&](absl::Status status) {
     result = std::move(status);
-    done.Notify();
+    done.Open();
   });
-  EXPECT_FALSE(done.HasBeenNotified());
+  EXPECT_FALSE(done.is_open());
   EXPECT_EQ(session_->facts().in_flight, 1);
   scheduler_.CancelRequest(session_->id(), 77);
-  done.WaitForNotification();
+  done.Wait();
   ExpectError(result, StatusCode::kCancelled, ErrorReason::kCancelled);
   busy.Release();
   call = Call();
@@ -465,17 +465,17 @@ TEST_F(ConvertTest, BuffersOutliveTheirRegistrationWhileAJobNeedsThem) {
       ResizeRequest(BufferSource(1), BufferDestination(2), 32, 24);
   v1::ConvertReply reply;
   absl::Status result;
-  absl::Notification done;
+  Gate done;
   {
     BusyExecutor busy(scheduler_);
     service_.Convert(Call(), request, &reply, [&](absl::Status status) {
       result = std::move(status);
-      done.Notify();
+      done.Open();
     });
     ASSERT_TRUE(session_->Unregister(1, 1).ok());
     ASSERT_TRUE(session_->Unregister(2, 1).ok());
   }
-  done.WaitForNotification();
+  done.Wait();
   EXPECT_TRUE(result.ok()) << result;
   EXPECT_EQ(ReadMemfd(out, kOutputBytes), Expected(jpeg, 32, 24));
 }
@@ -511,19 +511,19 @@ TEST_F(OneInFlightTest, TheSecondRequestIsToldToWait) {
       InlineSource(GradientJpeg(8, 8)), InlineDestination(), 4, 4);
   v1::ConvertReply first_reply;
   v1::ConvertReply second_reply;
-  absl::Notification done;
+  Gate done;
   {
     BusyExecutor busy(scheduler_);
     service_.Convert(Call(), request, &first_reply,
                      [&](const absl::Status& status) {
                        EXPECT_TRUE(status.ok()) << status;
-                       done.Notify();
+                       done.Open();
                      });
     const absl::Status second = Convert(request, &second_reply);
     ExpectError(second, StatusCode::kResourceExhausted, ErrorReason::kQuota);
     EXPECT_GT(GetErrorDetail(second)->retry_after_ms, 0);
   }
-  done.WaitForNotification();
+  done.Wait();
   EXPECT_TRUE(Convert(request, &second_reply).ok());
   EXPECT_EQ(session_->facts().requests_ok, 2u);
 }

@@ -43,7 +43,7 @@ void WorkItem::Reset() {
 
 std::unique_ptr<WorkItem> WorkPool::Take() {
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     if (!free_.empty()) {
       std::unique_ptr<WorkItem> item = std::move(free_.back());
       free_.pop_back();
@@ -55,7 +55,7 @@ std::unique_ptr<WorkItem> WorkPool::Take() {
 
 void WorkPool::Put(std::unique_ptr<WorkItem> item) {
   item->Reset();
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   if (free_.size() < static_cast<size_t>(kMaxPooledWork)) {
     free_.push_back(std::move(item));
   }

@@ -10,13 +10,12 @@
 #define DAEMON_SERVICE_WORK_ITEM_H_
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "daemon/service/picture_resolver.h"
 #include "daemon/service/reply_builder.h"
 #include "daemon/service/request_parser.h"
@@ -88,8 +87,10 @@ class WorkPool {
   void Put(std::unique_ptr<WorkItem> item);
 
  private:
-  absl::Mutex mutex_;
-  std::vector<std::unique_ptr<WorkItem>> free_ ABSL_GUARDED_BY(mutex_);
+  // std::mutex, which ThreadSanitizer understands; Debian's Abseil is built
+  // without it.
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<WorkItem>> free_;  // guarded by mutex_
 };
 
 }  // namespace preprocd
