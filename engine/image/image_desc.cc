@@ -57,6 +57,34 @@ std::optional<uint64_t> PlaneEnd(const ImageDesc& desc, int plane) {
   return CheckedAdd(*last, row_bytes);
 }
 
+// Field names are only made for errors: validation is on the hot path.
+absl::Status StrideError(int plane, uint64_t stride, absl::string_view why,
+                         uint64_t bound) {
+  const std::string field = PlaneField(plane, "stride_bytes");
+  return InvalidField(field, absl::StrCat(field, " ", stride, why, bound));
+}
+
+absl::Status OffsetError(ErrorReason reason, int plane, uint64_t offset,
+                         absl::string_view why, uint64_t bound) {
+  const std::string field = PlaneField(plane, "offset_bytes");
+  return InvalidField(reason, field,
+                      absl::StrCat(field, " ", offset, why, bound));
+}
+
+absl::Status EndError(int plane, std::optional<uint64_t> end, uint64_t size) {
+  const std::string field = absl::StrCat("planes[", plane, "]");
+  ErrorDetail detail;
+  detail.reason = ErrorReason::kBufferTooSmall;
+  detail.field = field;
+  detail.got = end ? absl::StrCat(*end) : "overflow";
+  detail.limit = absl::StrCat(size);
+  return MakeError(
+      absl::StatusCode::kInvalidArgument, detail,
+      absl::StrCat(field, " ends at ",
+                   end ? absl::StrCat(*end) : "an offset beyond 64 bits",
+                   ", after the buffer's ", size, " bytes"));
+}
+
 absl::Status ValidatePlane(const ImageDesc& desc, int plane,
                            std::span<const uint64_t> buffer_sizes) {
   const PlaneDesc& p = desc.planes[static_cast<size_t>(plane)];
@@ -68,43 +96,24 @@ absl::Status ValidatePlane(const ImageDesc& desc, int plane,
   const auto element = static_cast<uint64_t>(DTypeSize(desc.dtype));
   const uint64_t row_bytes =
       PlaneRowBytes(desc.format, desc.dtype, plane, desc.width);
-  const std::string stride_field = PlaneField(plane, "stride_bytes");
   if (p.stride_bytes < row_bytes) {
-    return InvalidField(
-        stride_field,
-        absl::StrCat(stride_field, " ", p.stride_bytes, " < ", row_bytes));
+    return StrideError(plane, p.stride_bytes, " < ", row_bytes);
   }
   if (p.stride_bytes % element != 0) {
-    return InvalidField(stride_field,
-                        absl::StrCat(stride_field, " ", p.stride_bytes,
-                                     " is not a multiple of ", element));
+    return StrideError(plane, p.stride_bytes, " is not a multiple of ",
+                       element);
   }
-  const std::string offset_field = PlaneField(plane, "offset_bytes");
   if (p.offset_bytes % element != 0) {
-    return InvalidField(offset_field,
-                        absl::StrCat(offset_field, " ", p.offset_bytes,
-                                     " is not a multiple of ", element));
+    return OffsetError(ErrorReason::kFieldInvalid, plane, p.offset_bytes,
+                       " is not a multiple of ", element);
   }
   const uint64_t size = buffer_sizes[p.buffer_index];
   if (p.offset_bytes >= size) {
-    return InvalidField(
-        ErrorReason::kBufferTooSmall, offset_field,
-        absl::StrCat(offset_field, " ", p.offset_bytes, " >= ", size));
+    return OffsetError(ErrorReason::kBufferTooSmall, plane, p.offset_bytes,
+                       " >= ", size);
   }
   const std::optional<uint64_t> end = PlaneEnd(desc, plane);
-  if (!end || *end > size) {
-    const std::string field = absl::StrCat("planes[", plane, "]");
-    ErrorDetail detail;
-    detail.reason = ErrorReason::kBufferTooSmall;
-    detail.field = field;
-    detail.got = end ? absl::StrCat(*end) : "overflow";
-    detail.limit = absl::StrCat(size);
-    return MakeError(
-        absl::StatusCode::kInvalidArgument, detail,
-        absl::StrCat(field, " ends at ",
-                     end ? absl::StrCat(*end) : "an offset beyond 64 bits",
-                     ", after the buffer's ", size, " bytes"));
-  }
+  if (!end || *end > size) return EndError(plane, end, size);
   return absl::OkStatus();
 }
 

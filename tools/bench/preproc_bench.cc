@@ -1,0 +1,166 @@
+// Times the engine in process on fixed inputs, one line per case:
+//   NAME median_ms min_ms runs
+// Variants take turns in rounds, so that a noisy spell hits all of them.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <regex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/exec/monotonic_clock.h"
+#include "engine/memory/allocator.h"
+
+namespace preprocd {
+namespace {
+
+struct Picture {
+  ImageDesc desc;
+  std::shared_ptr<Buffer> buffer;
+  PictureBuffers buffers() const {
+    PictureBuffers p;
+    p.buffers[0] = buffer.get();
+    p.count = 1;
+    return p;
+  }
+};
+
+Picture MakePicture(PixelFormat format, DType dtype, int width, int height) {
+  Picture p;
+  p.desc = *MakeImageDesc(format, dtype, width, height);
+  p.desc.color = {MatrixCoefficients::kBt601, ColorRange::kLimited};
+  p.buffer =
+      *AllocateBuffer(AllocatorKind::kHeap, RequiredBytes(p.desc), "bench");
+  // Smooth content with some noise, the same in every run.
+  const auto bytes = p.buffer->Map(Access::kReadWrite)->bytes();
+  uint32_t state = 1;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    state = state * 1664525u + 1013904223u;
+    bytes[i] = static_cast<std::byte>((i / 13 + (state >> 28)) & 0xff);
+  }
+  return p;
+}
+
+struct Case {
+  std::string name;
+  std::function<void()> run;
+  std::vector<double> times_ms;
+};
+
+class Bench {
+ public:
+  explicit Bench(int threads) : threads_(threads) {
+    EngineOptions options;
+    options.row_threads = threads;
+    engine_ = *Engine::Create(options);
+  }
+
+  void AddConvert(const std::string& name, Picture from, PixelFormat format,
+                  DType dtype, Size size, Fit fit, Filter filter) {
+    Picture to = MakePicture(format, dtype, size.width, size.height);
+    ConvertSpec spec;
+    spec.fit = fit;
+    spec.filter = filter;
+    const auto plan = engine_->Plan(from.desc, to.desc, spec, false);
+    if (!plan.ok()) {
+      fprintf(stderr, "%s: %s\n", name.c_str(),
+              plan.status().ToString().c_str());
+      return;
+    }
+    cases_.push_back({name + "/t" + std::to_string(threads_),
+                      [this, from, to, plan = *plan] {
+                        WorkReport report;
+                        const absl::Status status = engine_->Convert(
+                            plan, from.buffers(), to.buffers(), report);
+                        if (!status.ok()) abort();
+                      },
+                      {}});
+  }
+
+  void AddAll() {
+    const Picture nv12 =
+        MakePicture(PixelFormat::kNv12, DType::kU8, 1920, 1080);
+    const Picture rgb4k =
+        MakePicture(PixelFormat::kRgb, DType::kU8, 3840, 2160);
+    const struct {
+      const char* name;
+      Filter filter;
+    } filters[] = {{"bilinear", Filter::kBilinear},
+                   {"area", Filter::kArea},
+                   {"aa", Filter::kBilinearAa}};
+    for (const auto& f : filters) {
+      const std::string variant = std::string("preprocd_") + f.name;
+      AddConvert("W2/" + variant, nv12, PixelFormat::kRgb, DType::kU8,
+                 {640, 640}, Fit::kLetterbox, f.filter);
+      AddConvert("W3/" + variant, nv12, PixelFormat::kPlanarRgb, DType::kF32,
+                 {640, 640}, Fit::kLetterbox, f.filter);
+      AddConvert("W3h/" + variant, nv12, PixelFormat::kPlanarRgb, DType::kF16,
+                 {640, 640}, Fit::kLetterbox, f.filter);
+      AddConvert("W5/" + variant, rgb4k, PixelFormat::kRgb, DType::kU8,
+                 {640, 640}, Fit::kStretch, f.filter);
+      AddConvert("W11/" + variant, nv12, PixelFormat::kRgb, DType::kI8,
+                 {640, 640}, Fit::kStretch, f.filter);
+    }
+    AddConvert("W10/preprocd_rgb", nv12, PixelFormat::kRgb, DType::kU8,
+               {1920, 1080}, Fit::kStretch, Filter::kNearest);
+    AddConvert("W10/preprocd_rgba", nv12, PixelFormat::kRgba, DType::kU8,
+               {1920, 1080}, Fit::kStretch, Filter::kNearest);
+  }
+
+  void Run(const std::regex& filter, int repeat) {
+    std::erase_if(cases_, [&filter](const Case& c) {
+      return !std::regex_search(c.name, filter);
+    });
+    for (Case& c : cases_) c.run();
+    for (int round = 0; round < repeat; ++round) {
+      for (Case& c : cases_) {
+        const int64_t start_ns = MonotonicNs();
+        c.run();
+        c.times_ms.push_back(static_cast<double>(MonotonicNs() - start_ns) /
+                             1e6);
+      }
+    }
+    for (Case& c : cases_) {
+      std::sort(c.times_ms.begin(), c.times_ms.end());
+      printf("%s %.4f %.4f %zu\n", c.name.c_str(),
+             c.times_ms[c.times_ms.size() / 2], c.times_ms.front(),
+             c.times_ms.size());
+    }
+  }
+
+ private:
+  const int threads_;
+  std::unique_ptr<Engine> engine_;
+  std::vector<Case> cases_;
+};
+
+}  // namespace
+}  // namespace preprocd
+
+int main(int argc, char** argv) {
+  CLI::App app("Times the engine in process on fixed inputs.");
+  std::string filter = ".*";
+  int threads = 1;
+  int repeat = 21;
+  app.add_option("--filter", filter, "Regular expression on the names");
+  app.add_option("--threads", threads, "Threads per picture")
+      ->check(CLI::Range(1, 64));
+  app.add_option("--repeat", repeat, "Timed runs per case")
+      ->check(CLI::Range(1, 100000));
+  CLI11_PARSE(app, argc, argv);
+  try {
+    const std::regex regex(filter);
+    preprocd::Bench bench(threads);
+    bench.AddAll();
+    bench.Run(regex, repeat);
+  } catch (const std::regex_error& error) {
+    fprintf(stderr, "--filter: %s\n", error.what());
+    return 2;
+  }
+  return 0;
+}
