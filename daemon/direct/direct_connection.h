@@ -1,25 +1,33 @@
 // One client of the direct transport: its socket, its session, its requests
-// in flight and replies that the client has not read yet.
+// in flight. direct_connection.cc is the socket and the session's life,
+// direct_requests.cc what each kind of frame does.
 // Owns: the socket; shared by the reactor and by requests in flight.
-// Thread-safety: reactor methods are bound to the reactor thread; `Reply` and
-// what it calls may run on any thread.
-// Life cycle:  accepted -> Hello -> open -> closed (EOF, error, shutdown);
-// requests in flight finish after that and are dropped silently.
-// Limits: kMaxPacketsPerTurn, kMaxOutboxFrames, kMaxOutboxBytes.
+// Thread-safety: methods are bound to the reactor thread, except the end of
+// work, which comes from an executor thread and sends from there.
+// Life cycle:  silent -> Hello -> open -> closed (EOF, error, shutdown);
+// requests in flight finish after that and their replies are dropped.
+// Limits: kMaxPacketsPerTurn, Server::hello_bound, those of Outbox.
 #ifndef DAEMON_DIRECT_DIRECT_CONNECTION_H_
 #define DAEMON_DIRECT_DIRECT_CONNECTION_H_
 
+#include <utility>
+
+// After <utility>, which Boost 1.74 misses with g++ 12.
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <utility>  // boost/asio needs it first
+#include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "daemon/direct/exchange.h"
+#include "daemon/direct/outbox.h"
 #include "daemon/service/service.h"
 #include "preproc/v1/direct.pb.h"
 #include "proto/packet/packet_socket.h"
@@ -28,83 +36,79 @@ namespace preprocd {
 
 // Packets read from one client before the others get their turn.
 inline constexpr int kMaxPacketsPerTurn = 16;
-// A client that does not read its replies is disconnected beyond these.
-inline constexpr size_t kMaxOutboxFrames = 256;
-inline constexpr size_t kMaxOutboxBytes = 1u << 20;
 
 class DirectConnection : public std::enable_shared_from_this<DirectConnection> {
  public:
-  // `on_closed` runs on the reactor thread, once.
-  DirectConnection(boost::asio::io_context& reactor, UniqueFd socket,
-                   const PeerCredentials& peer, Service& service,
-                   const std::string& instance_id,
-                   std::function<void(DirectConnection*)> on_closed);
-  ~DirectConnection();
-
-  // Reactor thread.
-  void Start();
-  void Close();
-  void SendGoingAway(int64_t deadline_ms);
-
- private:
-  // One request and its reply; reused, so that the steady state allocates
-  // nothing for messages.
-  struct Exchange {
-    preproc::v1::ClientFrame request;
-    preproc::v1::ServerFrame reply;
+  // What all connections of one server share. Reactor thread, except that any
+  // thread may post to the reactor while its connection is open.
+  struct Server {
+    boost::asio::io_context& reactor;
+    Service& service;
+    const std::string instance_id;
+    // How long a connection may stay without a session.
+    const std::chrono::milliseconds hello_bound;
+    // Runs once per connection, when it closes.
+    std::function<void(DirectConnection*)> on_closed;
+    // Scratch of the reactor thread: each packet is handled before the next.
+    Packet packet;
   };
 
+  // Errors: kUnavailable  the reactor does not take the socket
+  static absl::StatusOr<std::shared_ptr<DirectConnection>> Open(
+      Server& server, UniqueFd socket, const PeerCredentials& peer);
+  // Use Open.
+  DirectConnection(Server& server, int socket, const PeerCredentials& peer);
+  ~DirectConnection();
+
+  void Start();
+  void Close();
+  // Answers `status` to no request and closes.
+  void Refuse(const absl::Status& status);
+  void SendGoingAway(int64_t deadline_ms);
+  // No Hello yet.
+  bool silent() const { return session_ == nullptr; }
+
+ private:
   void WaitReadable();
   void OnReadable();
-  void HandlePacket(Packet& packet, int64_t arrival_ns);
-  absl::Status HandleFrame(std::unique_ptr<Exchange>& exchange,
-                           std::vector<UniqueFd>& fds, int64_t arrival_ns);
-  absl::Status HandleHello(Exchange& exchange);
-  // Work whose reply comes later, from an executor thread. Takes `exchange`.
-  bool StartWork(std::unique_ptr<Exchange>& exchange, const CallContext& call);
-  absl::Status Answer(Exchange& exchange, std::vector<UniqueFd>& fds,
-                      const CallContext& call, std::vector<UniqueFd>* fds_out);
-  absl::Status AnswerBuffers(Exchange& exchange, std::vector<UniqueFd>& fds,
-                             const CallContext& call,
-                             std::vector<UniqueFd>* fds_out);
-  // Any thread: the request's end.
-  void Finish(std::unique_ptr<Exchange> exchange, const absl::Status& status);
-
-  // Any thread: sends, or queues when the client is slow.
-  void Send(const preproc::v1::ServerFrame& frame,
-            const std::vector<UniqueFd>& fds);
-  void SendError(uint64_t request_id, const absl::Status& status);
+  void WaitForHello();
   void WaitWritable();
-  void FlushOutbox();
+  void OnOutboxEvent(Outbox::Event event);
+  void HandlePacket();
 
+  // Refusals are returned, answers are sent. `exchange` is null afterwards
+  // when work took it.
+  absl::Status HandleFrame(std::unique_ptr<Exchange>& exchange,
+                           int64_t arrival_ns);
+  absl::Status HandleHello(Exchange& exchange);
+  absl::Status HandleAllocate(Exchange& exchange, const CallContext& call);
+  void StartWork(std::unique_ptr<Exchange> exchange, const CallContext& call);
+  absl::Status Answer(Exchange& exchange, const CallContext& call);
+  absl::Status AnswerBuffers(Exchange& exchange, const CallContext& call);
+
+  // Any thread.
+  static void FinishWork(std::unique_ptr<Exchange> exchange,
+                         const absl::Status& status);
+  absl::Status SendReply(Exchange& exchange, std::vector<UniqueFd> fds = {});
+  void SendError(uint64_t request_id, const absl::Status& status);
   std::unique_ptr<Exchange> TakeExchange();
   void ReturnExchange(std::unique_ptr<Exchange> exchange);
   absl::Status OpenRequest(uint64_t request_id);
+  void CloseRequest(uint64_t request_id);
 
-  struct OutFrame {
-    std::vector<std::byte> bytes;
-    std::vector<UniqueFd> fds;
-  };
-
-  Service& service_;
+  Server& server_;  // not after Close
   const PeerCredentials peer_;
-  const std::string instance_id_;
-  const std::function<void(DirectConnection*)> on_closed_;
-  // Reactor thread only; destroyed there, before the io_context.
+  // Empty once closed.
   std::optional<boost::asio::posix::stream_descriptor> socket_;
+  std::optional<boost::asio::steady_timer> hello_timer_;
   std::shared_ptr<Session> session_;
-  Packet packet_;
-  bool hello_done_ = false;
+  Outbox outbox_;
 
   std::mutex mutex_;
-  // -1 once closed. Guarded by mutex_, because executor threads send on it.
-  int fd_ = -1;
-  boost::asio::io_context* reactor_;  // null once closed
+  // Guarded by mutex_: work ends on other threads. Bounded by the session's
+  // requests in flight.
   std::vector<uint64_t> open_requests_;
   std::vector<std::unique_ptr<Exchange>> idle_exchanges_;
-  std::deque<OutFrame> outbox_;
-  size_t outbox_bytes_ = 0;
-  std::vector<std::byte> send_buffer_;
 };
 
 }  // namespace preprocd

@@ -4,7 +4,10 @@
 #ifndef DAEMON_DIRECT_FRAME_CODEC_H_
 #define DAEMON_DIRECT_FRAME_CODEC_H_
 
+#include <google/protobuf/message_lite.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -13,7 +16,7 @@
 
 namespace preprocd {
 
-// Parses one packet into `frame`, whose memory is reused.
+// Parses one packet into `frame`, replacing what it held.
 // Errors: kInvalidArgument FRAME_INVALID  not a ClientFrame
 absl::Status ParseFrame(std::span<const std::byte> bytes,
                         preproc::v1::ClientFrame* frame);
@@ -28,7 +31,15 @@ absl::Status CheckFrame(const preproc::v1::ClientFrame& frame);
 absl::Status SerializeFrame(const preproc::v1::ServerFrame& frame,
                             std::vector<std::byte>& out);
 
-// Turns `frame` into an error reply for the same request id.
+// The same for a ServerFrame whose body is `body`, the field `field_number` of
+// it: a reply that is reused from request to request need not lie in a frame
+// (a oneof frees its message when the frame is cleared).
+absl::Status SerializeReply(uint64_t request_id, int field_number,
+                            const google::protobuf::MessageLite& body,
+                            std::vector<std::byte>& out);
+
+// Turns `frame` into an error reply for the same request id; long messages
+// are cut, so that the reply always fits.
 void MakeErrorFrame(const absl::Status& status,
                     preproc::v1::ServerFrame* frame);
 
