@@ -225,17 +225,26 @@ TEST_F(DirectHostileTest, InlineRepliesAboveAFrameAreRefused) {
 TEST_F(DirectHostileTest, LongListsAreRefusedNotCut) {
   DirectClient client(path_);
   // Descriptions with large numbers: 1024 of them do not fit into a frame.
-  const UniqueFd memfd = MemfdOfSize(300 * 200 * 3, Seals::kSize);
+  const UniqueFd memfd = MemfdOfSize(5 * 16384, Seals::kSize);
+  const std::vector<int> three(3, memfd.get());
   v1::ClientFrame frame = RegisterFrame(1);
-  frame.mutable_register_buffer()->set_generation(0x7FFFFFFF);
-  *frame.mutable_register_buffer()->mutable_layout() =
-      MakeLayout(v1::PIXEL_FORMAT_PLANAR_RGB, 300, 200);
-  for (uint64_t id = 1; id <= 1024; ++id) {
-    frame.mutable_register_buffer()->set_buffer_id(id << 50);
-    ASSERT_TRUE(client.Call(frame, {memfd.get()}).has_register_buffer()) << id;
+  v1::RegisterBufferRequest* request = frame.mutable_register_buffer();
+  request->set_generation(0x7FFFFFFF);
+  request->set_fd_count(3);
+  *request->mutable_layout() = MakeLayout(v1::PIXEL_FORMAT_I420, 300, 4);
+  for (uint32_t i = 0; i < 3; ++i) {
+    v1::Plane* plane = request->mutable_layout()->add_planes();
+    plane->set_fd_index(i);
+    plane->set_offset_bytes(16384);
+    plane->set_stride_bytes(16384);
   }
-  frame.mutable_register_buffer()->set_buffer_id(1);
-  ExpectErrorReply(client.Call(frame, {memfd.get()}),
+  for (uint64_t id = 1; id <= 1024; ++id) {
+    request->set_buffer_id(id << 50);
+    const v1::ServerFrame made = client.Call(frame, three);
+    ASSERT_TRUE(made.has_register_buffer()) << made.ShortDebugString();
+  }
+  request->set_buffer_id(1);
+  ExpectErrorReply(client.Call(frame, three),
                    absl::StatusCode::kResourceExhausted,
                    v1::ERROR_REASON_QUOTA);
   v1::ClientFrame list;
