@@ -13,7 +13,7 @@ from source_tree import Tree, run_check
 
 TABLE = "tools/check/rooms.toml"
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-TEST_FILE = re.compile(r"_(test|fuzzer|benchmark|fixture)\.(cc|h)$")
+TEST_FILE = re.compile(r"_(test|fuzzer|benchmark|fixture|support)\.(cc|h)$")
 ROOM_CALL = re.compile(
     r"preprocd_room\(\s*NAME\s+(\w+)(.*?)\)", re.DOTALL | re.ASCII
 )
