@@ -1,6 +1,8 @@
 #include "daemon/daemon.h"
 
-#include <algorithm>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <string>
 #include <utility>
@@ -14,6 +16,7 @@
 #include "daemon/lifecycle/signal_waiter.h"
 #include "daemon/metrics/log.h"
 #include "daemon/metrics/metrics.h"
+#include "daemon/progress_probe.h"
 #include "daemon/rpc/grpc_server.h"
 #include "daemon/scheduler/scheduler.h"
 #include "daemon/service/service.h"
@@ -56,7 +59,27 @@ std::string AllocatorList() {
   return absl::StrJoin(names, ",");
 }
 
+rlim_t DescriptorLimit() {
+  rlimit limit = {};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur;
+}
+
+// Clients' buffers are descriptors. The soft limit is low only for programs
+// that use select, which this one does not.
+void RaiseDescriptorLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    Log(LogLevel::kWarn, "daemon.descriptors", {{"limit", DescriptorLimit()}});
+  }
+}
+
 }  // namespace
+
+// How a drain ended.
+enum class Drained { kIdle, kTimeout, kSecondSignal };
 
 struct Daemon::State {
   State(const DaemonOptions& o, SignalWaiter s)
@@ -75,16 +98,20 @@ struct Daemon::State {
   std::unique_ptr<Service> service;
   std::unique_ptr<DirectServer> direct;
   std::unique_ptr<GrpcServer> grpc;
+  std::unique_ptr<ProgressProbe> probe;
   std::unique_ptr<WatchdogFeeder> watchdog;
 
   absl::Status Start();
+  absl::Status StartTransports();
+  void LogStart() const;
   void Reload();
-  bool Drain();
+  Drained Drain();
   void Stop();
 };
 
 absl::Status Daemon::State::Start() {
   RETURN_IF_ERROR(SetLogLevel(options.log_level));
+  RaiseDescriptorLimit();
   EngineOptions engine_options;
   engine_options.backends = options.backends;
   engine_options.row_threads = options.row_threads;
@@ -101,6 +128,20 @@ absl::Status Daemon::State::Start() {
   service_options.max_inline_bytes = options.max_inline_bytes;
   service = std::make_unique<Service>(service_options, *engine, *sessions,
                                       *scheduler, metrics);
+  RETURN_IF_ERROR(StartTransports());
+  probe = std::make_unique<ProgressProbe>(
+      *scheduler,
+      ProgressProbe::Sources{[this] { direct->Ping(); },
+                             [this] { return direct->pongs(); }, MonotonicNs,
+                             ProgressProbe::ProcessCpuNs});
+  watchdog =
+      std::make_unique<WatchdogFeeder>([this] { return probe->Alive(); });
+  LogStart();
+  NotifyReady("serving");
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::State::StartTransports() {
   ASSIGN_OR_RETURN(direct,
                    DirectServer::Start(std::move(sockets.direct), *service));
   GrpcServerOptions grpc_options;
@@ -113,63 +154,60 @@ absl::Status Daemon::State::Start() {
     signals.Wake();
   };
   ASSIGN_OR_RETURN(grpc, GrpcServer::Start(std::move(grpc_options), *service));
-  // Progress: the main loop's parts answer without blocking when healthy.
-  watchdog = std::make_unique<WatchdogFeeder>([this] {
-    return scheduler->queued() < options.max_queued_jobs ||
-           scheduler->running() > 0;
-  });
-  Log(LogLevel::kInfo, "daemon.start",
-      {{"version", Version()},
-       {"runtime_dir", options.runtime_dir},
-       {"activated", sockets.activated ? "yes" : "no"},
-       {"tcp_port", grpc->tcp_port()},
-       {"backends", BackendList(*engine)},
-       {"allocators", AllocatorList()},
-       {"max_sessions", options.limits.max_sessions},
-       {"bytes_per_session", options.limits.max_bytes_per_session}});
-  NotifyReady("serving");
   return absl::OkStatus();
 }
 
-// What can change while serving: log level and session limits.
+void Daemon::State::LogStart() const {
+  const SessionLimits& limits = options.limits;
+  Log(LogLevel::kInfo, "daemon.start",
+      {{"version", Version()},
+       {"runtime_dir", options.runtime_dir},
+       {"sockets", sockets.activated ? "passed" : "own"},
+       {"tcp_port", grpc->tcp_port()},
+       {"config", options.config_path},
+       {"backends", BackendList(*engine)},
+       {"allocators", AllocatorList()},
+       {"sessions", limits.max_sessions},
+       {"buffers_per_session", limits.max_buffers_per_session},
+       {"bytes_per_session", limits.max_bytes_per_session},
+       {"requests_in_flight", limits.max_in_flight_per_session},
+       {"queued", options.max_queued_jobs},
+       {"inline_bytes", options.max_inline_bytes},
+       {"drain_timeout_ms", options.drain_timeout_ms},
+       {"descriptors", DescriptorLimit()}});
+}
+
+// What can change while serving: log level, session limits, drain timeout.
 void Daemon::State::Reload() {
-  if (options.config_path.empty()) {
-    Log(LogLevel::kInfo, "config.reload", {{"file", "none"}});
-    return;
-  }
   NotifyReloading();
-  DaemonOptions fresh;
-  fresh.runtime_dir = options.runtime_dir;
-  const absl::Status status = ApplyConfigFile(options.config_path, fresh);
-  if (!status.ok()) {
+  const absl::StatusOr<DaemonOptions> fresh = ReloadOptions(options);
+  if (!fresh.ok()) {
     // The running configuration stays.
-    Log(LogLevel::kError, "config.reload", {{"error", status.message()}});
+    Log(LogLevel::kError, "config.refused",
+        {{"error", fresh.status().message()}});
     NotifyReady("serving; the new configuration was refused");
     return;
   }
-  SetLogLevel(fresh.log_level).IgnoreError();
-  sessions->SetLimits(fresh.limits);
-  const bool restart = fresh.backends != options.backends ||
-                       fresh.listen_tcp != options.listen_tcp ||
-                       fresh.cpu_threads != options.cpu_threads ||
-                       fresh.row_threads != options.row_threads ||
-                       fresh.max_queued_jobs != options.max_queued_jobs ||
-                       fresh.runtime_dir != options.runtime_dir;
-  options.drain_timeout_ms = fresh.drain_timeout_ms;
+  SetLogLevel(fresh->log_level).IgnoreError();  // checked by ReloadOptions
+  sessions->SetLimits(fresh->limits);
+  options.log_level = fresh->log_level;
+  options.limits = fresh->limits;
+  options.drain_timeout_ms = fresh->drain_timeout_ms;
   Log(LogLevel::kInfo, "config.reload",
-      {{"file", options.config_path},
-       {"log_level", fresh.log_level},
-       {"restart_needed", restart ? "yes" : "no"}});
+      {{"config", options.config_path},
+       {"log_level", options.log_level},
+       {"sessions", options.limits.max_sessions},
+       {"need_restart", KeysThatNeedRestart(options, *fresh)}});
   NotifyReady("serving");
 }
 
-// True when everything finished in time and no second signal came.
-bool Daemon::State::Drain() {
+Drained Daemon::State::Drain() {
   const int64_t asked = drain_timeout_ms;
   const int64_t timeout_ms = asked > 0 ? asked : options.drain_timeout_ms;
   NotifyStopping();
   Log(LogLevel::kInfo, "daemon.drain",
       {{"timeout_ms", timeout_ms},
+       {"sessions", sessions->size()},
        {"queued", scheduler->queued()},
        {"running", scheduler->running()}});
   service->BeginDrain();
@@ -178,17 +216,10 @@ bool Daemon::State::Drain() {
   scheduler->Stop();
   const int64_t deadline_ns = MonotonicNs() + timeout_ms * 1'000'000;
   while (!scheduler->WaitIdle(kDrainPollMs)) {
-    if (MonotonicNs() >= deadline_ns) {
-      Log(LogLevel::kWarn, "daemon.drain_timeout",
-          {{"running", scheduler->running()}});
-      return false;
-    }
-    if (signals.Wait(0) == SignalEvent::kStop) {
-      Log(LogLevel::kWarn, "daemon.second_signal", {});
-      return false;
-    }
+    if (signals.Wait(0) == SignalEvent::kStop) return Drained::kSecondSignal;
+    if (MonotonicNs() >= deadline_ns) return Drained::kTimeout;
   }
-  return true;
+  return Drained::kIdle;
 }
 
 void Daemon::State::Stop() {
@@ -234,9 +265,16 @@ int Daemon::Run() {
         break;
     }
   }
-  const bool clean = state_->Drain();
-  Log(LogLevel::kInfo, "daemon.stop", {{"clean", clean ? "yes" : "no"}});
-  return clean ? 0 : 1;
+  const Drained drained = state_->Drain();
+  Log(LogLevel::kInfo, "daemon.stop",
+      {{"drained", drained == Drained::kIdle ? "yes" : "no"},
+       {"queued", state_->scheduler->queued()},
+       {"running", state_->scheduler->running()}});
+  if (drained == Drained::kIdle) return 0;
+  // Work that still runs is not waited for, so its threads cannot be joined:
+  // the kernel takes everything back. Clients see the end of their sockets.
+  RemoveMadePaths(state_->sockets);
+  _exit(drained == Drained::kTimeout ? 0 : 1);
 }
 
 }  // namespace preprocd

@@ -22,8 +22,9 @@ class Daemon {
       const DaemonOptions& options);
   ~Daemon();
 
-  // Serves until SIGTERM, SIGINT or Admin.Drain, then drains. Returns the
-  // exit code: 0, or 1 when a second signal or the timeout cut work short.
+  // Serves until SIGTERM, SIGINT or Admin.Drain, then drains. Returns 0 when
+  // all work was finished. Does not return when work is cut short: by the
+  // drain timeout the process exits with 0, by a second signal with 1.
   int Run();
 
  private:

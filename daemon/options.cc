@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "engine/base/status_macros.h"
@@ -24,6 +26,14 @@ absl::Status At(const std::string& path, const toml::node& node,
       path, ":", node.source().begin.line, ": ", key, " ", message));
 }
 
+absl::Status CheckLogLevel(const std::string& level) {
+  for (const char* known : {"trace", "debug", "info", "warn", "error"}) {
+    if (level == known) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(level, " is not one of trace, debug, info, warn, error"));
+}
+
 // Reads the keys of one table; every key must be known.
 class TableReader {
  public:
@@ -36,8 +46,17 @@ class TableReader {
     if (node == nullptr) return absl::OkStatus();
     const auto text = node->value_exact<std::string>();
     if (!text) return At(path_, *node, Name(key), "must be a string");
+    if (text->empty()) return At(path_, *node, Name(key), "must not be empty");
     value = *text;
     return absl::OkStatus();
+  }
+
+  absl::Status LogLevelText(absl::string_view key, std::string& value) {
+    RETURN_IF_ERROR(Text(key, value));
+    const toml::node* node = table_.get(std::string(key));
+    if (node == nullptr) return absl::OkStatus();
+    const absl::Status known = CheckLogLevel(value);
+    return known.ok() ? known : At(path_, *node, Name(key), known.message());
   }
 
   template <typename T>
@@ -60,13 +79,13 @@ class TableReader {
     if (node == nullptr) return absl::OkStatus();
     const toml::array* array = node->as_array();
     if (array == nullptr) {
-      return At(path_, *node, Name(key), "must be a list of strings");
+      return At(path_, *node, Name(key), "must be a list of names");
     }
     values.clear();
     for (const toml::node& entry : *array) {
       const auto text = entry.value_exact<std::string>();
-      if (!text) {
-        return At(path_, entry, Name(key), "must be a list of strings");
+      if (!text || text->empty()) {
+        return At(path_, entry, Name(key), "must be a list of names");
       }
       values.push_back(*text);
     }
@@ -120,7 +139,7 @@ absl::Status ReadLimits(const std::string& path, const toml::table& table,
                                 limits.max_bytes_per_session));
   RETURN_IF_ERROR(reader.Number("requests_in_flight", 1, 1024,
                                 limits.max_in_flight_per_session));
-  RETURN_IF_ERROR(reader.Number("queued_jobs", 1, 65536, o.max_queued_jobs));
+  RETURN_IF_ERROR(reader.Number("queued", 1, 65536, o.max_queued_jobs));
   RETURN_IF_ERROR(
       reader.Number("inline_bytes", 1, 64 << 20, o.max_inline_bytes));
   return reader.RefuseOthers();
@@ -147,21 +166,13 @@ absl::Status ReadTables(const std::string& path, TableReader& top,
   return absl::OkStatus();
 }
 
-absl::Status CheckLogLevel(const std::string& level) {
-  for (const char* known : {"trace", "debug", "info", "warn", "error"}) {
-    if (level == known) return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "log level ", level, " is not one of trace, debug, info, warn, error"));
-}
-
-// What the command line gave; empty or negative = not given.
+// What the command line gave.
 struct Flags {
-  std::string config;
-  std::string runtime_dir;
-  std::string listen_tcp;
-  std::string backends;
-  std::string log_level;
+  std::optional<std::string> config;
+  std::optional<std::string> runtime_dir;
+  std::optional<std::string> listen_tcp;
+  std::optional<std::string> backends;
+  std::optional<std::string> log_level;
   bool version = false;
 };
 
@@ -185,19 +196,33 @@ void Declare(CLI::App& app, Flags& flags) {
   app.add_flag("--version", flags.version, "Print the version and exit");
 }
 
+absl::Status RefuseEmpty(const std::optional<std::string>& flag,
+                         absl::string_view name) {
+  if (!flag || !flag->empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, " must not be empty"));
+}
+
 absl::Status ApplyFlags(const Flags& flags, DaemonOptions& o) {
-  if (!flags.runtime_dir.empty()) o.runtime_dir = flags.runtime_dir;
-  if (!flags.listen_tcp.empty()) o.listen_tcp = flags.listen_tcp;
-  if (!flags.log_level.empty()) o.log_level = flags.log_level;
-  if (!flags.backends.empty()) {
-    o.backends = absl::StrSplit(flags.backends, ',');
+  RETURN_IF_ERROR(RefuseEmpty(flags.runtime_dir, "--runtime-dir"));
+  RETURN_IF_ERROR(RefuseEmpty(flags.listen_tcp, "--listen-tcp"));
+  o.runtime_dir = flags.runtime_dir.value_or(o.runtime_dir);
+  o.listen_tcp = flags.listen_tcp.value_or(o.listen_tcp);
+  if (flags.log_level) {
+    const absl::Status known = CheckLogLevel(*flags.log_level);
+    if (!known.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--log-level ", known.message()));
+    }
+    o.log_level = *flags.log_level;
   }
-  for (const std::string& backend : o.backends) {
-    if (backend.empty()) {
+  if (flags.backends) {
+    o.backends = absl::StrSplit(*flags.backends, ',');
+    for (const std::string& backend : o.backends) {
+      if (!backend.empty()) continue;
       return absl::InvalidArgumentError("--backend has an empty name");
     }
   }
-  return CheckLogLevel(o.log_level);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -216,12 +241,11 @@ absl::Status ApplyConfigFile(const std::string& path, DaemonOptions& options) {
   }
   TableReader top(path, "", table);
   RETURN_IF_ERROR(top.Text("runtime_dir", options.runtime_dir));
-  RETURN_IF_ERROR(top.Text("log_level", options.log_level));
+  RETURN_IF_ERROR(top.LogLevelText("log_level", options.log_level));
   RETURN_IF_ERROR(top.Text("listen_tcp", options.listen_tcp));
   RETURN_IF_ERROR(top.Texts("backends", options.backends));
   RETURN_IF_ERROR(ReadTables(path, top, options));
-  RETURN_IF_ERROR(top.RefuseOthers());
-  return CheckLogLevel(options.log_level);
+  return top.RefuseOthers();
 }
 
 absl::StatusOr<ParsedOptions> ParseOptions(int argc, const char* const* argv) {
@@ -251,12 +275,40 @@ absl::StatusOr<ParsedOptions> ParseOptions(int argc, const char* const* argv) {
   o.runtime_dir = environment != nullptr && *environment != '\0'
                       ? environment
                       : kDefaultRuntimeDir;
-  o.config_path = flags.config;
-  if (!flags.config.empty()) {
-    RETURN_IF_ERROR(ApplyConfigFile(flags.config, o));
+  o.arguments.assign(argv + 1, argv + argc);
+  if (flags.config) {
+    o.config_path = *flags.config;
+    RETURN_IF_ERROR(ApplyConfigFile(*flags.config, o));
   }
   RETURN_IF_ERROR(ApplyFlags(flags, o));
   return parsed;
+}
+
+absl::StatusOr<DaemonOptions> ReloadOptions(const DaemonOptions& running) {
+  std::vector<const char*> argv = {"preprocd"};
+  for (const std::string& argument : running.arguments) {
+    argv.push_back(argument.c_str());
+  }
+  ASSIGN_OR_RETURN(ParsedOptions parsed,
+                   ParseOptions(static_cast<int>(argv.size()), argv.data()));
+  return std::move(parsed.options);
+}
+
+std::string KeysThatNeedRestart(const DaemonOptions& running,
+                                const DaemonOptions& fresh) {
+  std::vector<std::string> keys;
+  const auto compare = [&keys](const auto& a, const auto& b, const char* key) {
+    if (a != b) keys.emplace_back(key);
+  };
+  compare(running.runtime_dir, fresh.runtime_dir, "runtime_dir");
+  compare(running.listen_tcp, fresh.listen_tcp, "listen_tcp");
+  compare(running.backends, fresh.backends, "backends");
+  compare(running.max_queued_jobs, fresh.max_queued_jobs, "limits.queued");
+  compare(running.max_inline_bytes, fresh.max_inline_bytes,
+          "limits.inline_bytes");
+  compare(running.cpu_threads, fresh.cpu_threads, "threads.cpu");
+  compare(running.row_threads, fresh.row_threads, "threads.rows");
+  return absl::StrJoin(keys, ",");
 }
 
 }  // namespace preprocd

@@ -14,10 +14,11 @@
 namespace preprocd {
 
 struct DaemonOptions {
-  std::string config_path;            // empty = none
-  std::string runtime_dir;            // never empty after ParseOptions
-  std::string listen_tcp;             // "HOST:PORT", empty = none
-  std::vector<std::string> backends;  // empty = all
+  std::vector<std::string> arguments;  // the command line, for a reload
+  std::string config_path;             // empty = none
+  std::string runtime_dir;             // never empty after ParseOptions
+  std::string listen_tcp;              // "HOST:PORT", empty = none
+  std::vector<std::string> backends;   // empty = all
   std::string log_level = "info";
   SessionLimits limits;
   int max_queued_jobs = kMaxQueuedJobs;
@@ -37,6 +38,15 @@ struct ParsedOptions {
 // Errors: kInvalidArgument  bad usage, an unreadable file, an unknown key or
 //                           a value out of range (names key and line)
 absl::StatusOr<ParsedOptions> ParseOptions(int argc, const char* const* argv);
+
+// The options of `running`'s command line with the file as it is now.
+// Errors: as above.
+absl::StatusOr<DaemonOptions> ReloadOptions(const DaemonOptions& running);
+
+// Keys that differ between the two and that a running daemon cannot change,
+// comma-separated; empty = none.
+std::string KeysThatNeedRestart(const DaemonOptions& running,
+                                const DaemonOptions& fresh);
 
 // Applies a configuration file on top of `options`. Errors: as above.
 absl::Status ApplyConfigFile(const std::string& path, DaemonOptions& options);

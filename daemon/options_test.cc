@@ -59,7 +59,7 @@ sessions = 3
 buffers_per_session = 4
 bytes_per_session = 5000000000
 requests_in_flight = 6
-queued_jobs = 7
+queued = 7
 inline_bytes = 8
 [threads]
 cpu = 9
@@ -94,9 +94,14 @@ TEST_F(OptionsTest, WrongFilesNameKeyAndLine) {
       {"log_level = 3\n", ":1: log_level must be a string"},
       {"[limits]\nsessions = 0\n", "limits.sessions 0 is not in 1..4096"},
       {"[limits]\nsessions = 'x'\n", "limits.sessions must be an integer"},
-      {"backends = 'cpu'\n", "backends must be a list of strings"},
+      {"backends = 'cpu'\n", "backends must be a list of names"},
       {"limits = 3\n", "limits must be a table"},
-      {"log_level = 'loud'\n", "log level loud"},
+      {"backends = ['cpu', '']\n", "backends must be a list of names"},
+      {"runtime_dir = ''\n", ":1: runtime_dir must not be empty"},
+      {"[limits]\nsessions = 1.5\n", ":2: limits.sessions must be an integer"},
+      {"[drain]\ntimeout_ms = 3600001\n", ":2: drain.timeout_ms 3600001"},
+      {"[thread]\ncpu = 1\n", ":1: thread is not a known key"},
+      {"\nlog_level = 'loud'\n", ":2: log_level loud is not one of"},
       {"a = = b\n", ":1: "},
   };
   for (const auto& c : cases) {
@@ -115,6 +120,25 @@ TEST_F(OptionsTest, WrongFlagsAreRefused) {
   EXPECT_FALSE(Parse({"--log-level", "loud"}).ok());
   EXPECT_FALSE(Parse({"--backend", "cpu,,gl"}).ok());
   EXPECT_FALSE(Parse({"stray"}).ok());
+  EXPECT_FALSE(Parse({"--runtime-dir="}).ok());
+}
+
+TEST_F(OptionsTest, AReloadReadsTheFileAgainAndFlagsStillWin) {
+  const std::string path = Write("log_level = 'warn'\n[threads]\ncpu = 2\n");
+  const auto parsed = Parse({"--config", path, "--backend", "cpu"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  Write(
+      "log_level = 'error'\nbackends = ['reference']\n"
+      "[limits]\nsessions = 5\n[threads]\ncpu = 3\n");
+  const auto fresh = ReloadOptions(parsed->options);
+  ASSERT_TRUE(fresh.ok()) << fresh.status();
+  EXPECT_EQ(fresh->log_level, "error");
+  EXPECT_EQ(fresh->backends, std::vector<std::string>{"cpu"});
+  EXPECT_EQ(fresh->limits.max_sessions, 5);
+  EXPECT_EQ(KeysThatNeedRestart(parsed->options, *fresh), "threads.cpu");
+  EXPECT_EQ(KeysThatNeedRestart(*fresh, *fresh), "");
+  Write("nonsense = 1\n");
+  EXPECT_FALSE(ReloadOptions(parsed->options).ok());
 }
 
 TEST_F(OptionsTest, HelpAndVersionPrintAndExit) {

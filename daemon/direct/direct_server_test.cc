@@ -247,9 +247,10 @@ TEST_F(DirectServerTest, TheServerGoesWhileWorkIsInFlight) {
 }
 
 TEST_F(DirectServerTest, DrainTellsClientsAndLetsThemFinish) {
+  // Accepted in this order, so the welcome of one proves the other accepted.
+  DirectClient silent(path_, DirectClient::Start::kSilent);
   DirectClient client(path_);
   RegisterPictures(client);
-  DirectClient silent(path_, DirectClient::Start::kSilent);
   BusyExecutor busy(scheduler_);
   const uint64_t queued = client.Send(SmallConvert());
   ASSERT_TRUE(client.Works());

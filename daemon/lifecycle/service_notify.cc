@@ -51,8 +51,9 @@ WatchdogFeeder::WatchdogFeeder(std::function<bool()> alive) {
   if (sd_watchdog_enabled(0, &timeout_us) <= 0 || timeout_us == 0) return;
   state_ = std::make_unique<State>();
   state_->alive = std::move(alive);
+  // A third, so that one missing sign of life is not the end.
   state_->interval =
-      std::chrono::microseconds(static_cast<int64_t>(timeout_us / 2));
+      std::chrono::microseconds(static_cast<int64_t>(timeout_us / 3));
   state_->thread = std::thread([s = state_.get()] { s->Run(); });
 }
 

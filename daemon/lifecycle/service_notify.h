@@ -14,8 +14,8 @@ void NotifyReady(const std::string& status);
 void NotifyReloading();
 void NotifyStopping();
 
-// Sends WATCHDOG=1 at half the interval that the manager asked for, but only
-// while `alive` says that the work loops make progress.
+// Sends WATCHDOG=1 at a third of the interval that the manager asked for, but
+// only while `alive` says that the work loops make progress.
 class WatchdogFeeder {
  public:
   explicit WatchdogFeeder(std::function<bool()> alive);
