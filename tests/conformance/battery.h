@@ -21,6 +21,8 @@ struct BatteryCase {
   Size destination_size;
   ColorEncoding source_color;
   uint32_t seed = 0;
+  // No backend can do it: running it is a failure.
+  bool must_decline = false;
   std::string Name() const;
 };
 

@@ -12,8 +12,9 @@ namespace preprocd {
 
 enum class OperationClass {
   kCopy,      // same family, no resampling: bytes move
-  kNearest,   // nearest filter inside one colour family
+  kNearest,   // nearest filter inside one colour family, or grey replicated
   kFiltered,  // any weighted filter, any colour conversion
+  kFraction,  // precision full: nothing is rounded to 8 bits on the way
 };
 
 struct ToleranceRow {
@@ -27,11 +28,15 @@ inline constexpr ToleranceRow kTolerances[] = {
     {"reference", OperationClass::kCopy, 0, "it is the reference"},
     {"reference", OperationClass::kNearest, 0, "it is the reference"},
     {"reference", OperationClass::kFiltered, 0, "it is the reference"},
+    {"reference", OperationClass::kFraction, 0, "it is the reference"},
     {"cpu", OperationClass::kCopy, 0, "integers up to 255 are exact in float"},
     {"cpu", OperationClass::kNearest, 0,
      "integers up to 255 are exact in float"},
     {"cpu", OperationClass::kFiltered, 1,
      "float sums may fall on the other side of a rounding tie"},
+    {"cpu", OperationClass::kFraction, 0.0005,
+     "float sums and coefficients; the battery stays below 0.0001, and more "
+     "taps sum up more rounding"},
 };
 
 inline std::optional<double> ToleranceOf(absl::string_view backend,

@@ -70,6 +70,7 @@ class Bench {
     if (!plan.ok()) {
       fprintf(stderr, "%s: %s\n", name.c_str(),
               plan.status().ToString().c_str());
+      failed_ = true;
       return;
     }
     cases_.push_back({name + "/t" + std::to_string(threads_),
@@ -112,6 +113,9 @@ class Bench {
                {1920, 1080}, Fit::kStretch, Filter::kNearest);
   }
 
+  // True when a case could not even be planned.
+  bool failed() const { return failed_; }
+
   void Run(const std::regex& filter, int repeat) {
     std::erase_if(cases_, [&filter](const Case& c) {
       return !std::regex_search(c.name, filter);
@@ -135,6 +139,7 @@ class Bench {
 
  private:
   const int threads_;
+  bool failed_ = false;
   std::unique_ptr<Engine> engine_;
   std::vector<Case> cases_;
 };
@@ -158,6 +163,7 @@ int main(int argc, char** argv) {
     preprocd::Bench bench(threads);
     bench.AddAll();
     bench.Run(regex, repeat);
+    if (bench.failed()) return 1;
   } catch (const std::regex_error& error) {
     fprintf(stderr, "--filter: %s\n", error.what());
     return 2;

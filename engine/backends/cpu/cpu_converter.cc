@@ -4,10 +4,14 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/row_sampler.h"
 #include "engine/backends/cpu/row_source.h"
 #include "engine/backends/cpu/row_writer.h"
@@ -21,6 +25,16 @@ namespace {
 constexpr int kMinBandRows = 16;
 // Tap tables kept for later converts of the same extents.
 constexpr size_t kMaxCachedTaps = 32;
+
+// What the sets cannot say; see Capabilities::decline.
+std::optional<std::string> Decline(const ConvertPlan& plan) {
+  const PixelFormatInfo& to = GetPixelFormatInfo(plan.destination.format);
+  if (to.family == ColorFamily::kYuv && plan.normalize) {
+    return absl::StrCat("destination ", to.name,
+                        " takes no normalisation or quantisation");
+  }
+  return std::nullopt;
+}
 
 Capabilities MakeCapabilities() {
   using enum PixelFormat;
@@ -46,6 +60,7 @@ Capabilities MakeCapabilities() {
   c.fits = {Fit::kStretch, Fit::kLetterbox, Fit::kCover, Fit::kPlace};
   c.precisions = {Precision::kEightBit, Precision::kFull};
   c.numerics = {Numerics::kDefault};
+  c.decline = Decline;
   return c;
 }
 

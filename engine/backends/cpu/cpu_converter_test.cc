@@ -10,18 +10,22 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <span>
 
 #include "engine/backends/cpu/element_types.h"
+#include "engine/backends/reference/reference_converter.h"
 #include "engine/convert/planner.h"
 #include "engine/memory/allocator.h"
 
 namespace {
 std::atomic<int64_t> allocations = 0;
+std::atomic<uint64_t> allocated_bytes = 0;
 }  // namespace
 
 // Counts every allocation of this program, whichever thread makes it.
 void* operator new(size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
+  allocated_bytes.fetch_add(size, std::memory_order_relaxed);
   void* memory = malloc(size);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
@@ -32,37 +36,117 @@ void operator delete(void* memory, size_t) noexcept { free(memory); }
 namespace preprocd {
 namespace {
 
-TEST(CpuConverterTest, SteadyStateAllocatesNothing) {
+struct Picture {
+  ImageDesc desc;
+  std::shared_ptr<Buffer> buffer;
+  PictureBuffers buffers() const {
+    PictureBuffers result;
+    result.buffers[0] = buffer.get();
+    result.count = 1;
+    return result;
+  }
+  std::span<std::byte> bytes() const {
+    return buffer->Map(Access::kReadWrite)->bytes();
+  }
+};
+
+Picture MakePicture(PixelFormat format, DType dtype, int width, int height) {
+  Picture picture;
+  picture.desc = *MakeImageDesc(format, dtype, width, height);
+  picture.buffer = *AllocateBuffer(AllocatorKind::kHeap,
+                                   RequiredBytes(picture.desc), "test");
+  uint32_t state = 7;
+  for (std::byte& byte : picture.bytes()) {
+    state = state * 1664525u + 1013904223u;
+    byte = static_cast<std::byte>(state >> 24);
+  }
+  return picture;
+}
+
+// Allocations of 20 converts after three to warm up. One thread: which of
+// several takes a range, and so whose scratch grows first, is up to the
+// scheduler.
+int64_t SteadyStateAllocations(PixelFormat source, PixelFormat destination,
+                               DType dtype, const ConvertSpec& spec) {
   const auto converter = MakeCpuConverter();
-  const ImageDesc from =
-      *MakeImageDesc(PixelFormat::kNv12, DType::kU8, 640, 360);
-  const ImageDesc to =
-      *MakeImageDesc(PixelFormat::kPlanarRgb, DType::kF32, 320, 320);
-  const auto source =
-      *AllocateBuffer(AllocatorKind::kHeap, RequiredBytes(from), "from");
-  const auto destination =
-      *AllocateBuffer(AllocatorKind::kHeap, RequiredBytes(to), "to");
-  ConvertSpec spec;
-  spec.fit = Fit::kLetterbox;
-  const auto plan = PlanConvert(from, to, spec, false);
-  ASSERT_TRUE(plan.ok());
-  PictureBuffers a;
-  a.buffers[0] = source.get();
-  a.count = 1;
-  PictureBuffers b;
-  b.buffers[0] = destination.get();
-  b.count = 1;
-  // One thread: which of several takes a range, and so whose scratch grows
-  // first, is up to the scheduler.
+  const Picture from = MakePicture(source, DType::kU8, 640, 360);
+  const Picture to = MakePicture(destination, dtype, 320, 320);
+  const auto plan = PlanConvert(from.desc, to.desc, spec, false);
+  EXPECT_TRUE(plan.ok()) << plan.status();
   RowPool pool(1);
-  for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(converter->Convert(*plan, a, b, pool).ok());
+  int64_t before = 0;
+  for (int i = 0; i < 23; ++i) {
+    if (i == 3) before = allocations;
+    if (!converter->Convert(*plan, from.buffers(), to.buffers(), pool).ok()) {
+      abort();
+    }
   }
-  const int64_t before = allocations;
-  for (int i = 0; i < 20; ++i) {
-    if (!converter->Convert(*plan, a, b, pool).ok()) abort();
+  return allocations - before;
+}
+
+TEST(CpuConverterTest, SteadyStateAllocatesNothing) {
+  ConvertSpec letterbox;
+  letterbox.fit = Fit::kLetterbox;
+  EXPECT_EQ(SteadyStateAllocations(PixelFormat::kNv12, PixelFormat::kPlanarRgb,
+                                   DType::kF32, letterbox),
+            0);
+  ConvertSpec turned;
+  turned.orientation = Orientation::kRotate90;
+  turned.filter = Filter::kLanczos3;
+  EXPECT_EQ(SteadyStateAllocations(PixelFormat::kBgra, PixelFormat::kRgb,
+                                   DType::kU8, turned),
+            0);
+  EXPECT_EQ(SteadyStateAllocations(PixelFormat::kRgb, PixelFormat::kNv12,
+                                   DType::kU8, {}),
+            0);
+  ConvertSpec copy;
+  copy.source_rect = Rect{8, 8, 320, 320};
+  EXPECT_EQ(SteadyStateAllocations(PixelFormat::kRgb, PixelFormat::kRgb,
+                                   DType::kU8, copy),
+            0);
+}
+
+// With all rows of a window in the ring this would take 168 MB.
+TEST(CpuConverterTest, ScratchIsBoundedHoweverManyTapsAPixelHas) {
+  const Picture from = MakePicture(PixelFormat::kRgba, DType::kU8, 8, 16384);
+  const Picture to = MakePicture(PixelFormat::kRgba, DType::kU8, 640, 2);
+  const Picture expected = MakePicture(PixelFormat::kRgba, DType::kU8, 640, 2);
+  ConvertSpec spec;
+  spec.filter = Filter::kArea;
+  const auto plan = PlanConvert(from.desc, to.desc, spec, false);
+  ASSERT_TRUE(plan.ok());
+  RowPool pool(1);
+  const uint64_t before = allocated_bytes;
+  ASSERT_TRUE(MakeCpuConverter()
+                  ->Convert(*plan, from.buffers(), to.buffers(), pool)
+                  .ok());
+  EXPECT_LT(allocated_bytes - before, uint64_t{8} << 20);
+  ASSERT_TRUE(MakeReferenceConverter()
+                  ->Convert(*plan, from.buffers(), expected.buffers(), pool)
+                  .ok());
+  for (size_t i = 0; i < to.bytes().size(); ++i) {
+    ASSERT_NEAR(static_cast<int>(to.bytes()[i]),
+                static_cast<int>(expected.bytes()[i]), 1)
+        << i;
   }
-  EXPECT_EQ(allocations - before, 0);
+}
+
+TEST(CpuConverterTest, FactorsBeyondFloatGiveTheReferencesValue) {
+  const Picture from = MakePicture(PixelFormat::kGrey, DType::kU8, 4, 1);
+  const Picture to = MakePicture(PixelFormat::kGrey, DType::kI8, 4, 1);
+  ConvertSpec spec;
+  Normalization n;
+  n.offset.fill(1e300);
+  n.multiplier.fill(1e-300);
+  spec.normalization = n;
+  spec.quantization = Quantization{1, 100};
+  const auto plan = PlanConvert(from.desc, to.desc, spec, false);
+  ASSERT_TRUE(plan.ok());
+  RowPool pool(1);
+  ASSERT_TRUE(MakeCpuConverter()
+                  ->Convert(*plan, from.buffers(), to.buffers(), pool)
+                  .ok());
+  for (const std::byte byte : to.bytes()) EXPECT_EQ(byte, std::byte{99});
 }
 
 TEST(ElementTypesTest, HalfMatchesTheDefinitionAroundEveryHalf) {

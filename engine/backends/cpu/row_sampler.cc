@@ -28,7 +28,8 @@ RowSampler::RowSampler(const RowSource& source, const FloatTaps& taps_x,
       scratch_(scratch),
       channels_(static_cast<size_t>(source.channels())),
       width_(static_cast<size_t>(taps_x.destination_extent)) {
-  const auto slots = static_cast<size_t>(taps_y.count);
+  const size_t slots = std::clamp<size_t>(kMaxRingFloats / (channels_ * width_),
+                                          1, static_cast<size_t>(taps_y.count));
   const size_t fetched = channels_ * static_cast<size_t>(source.width());
   const size_t ring = slots * channels_ * width_;
   if (scratch.fetched.size() < fetched) scratch.fetched.resize(fetched);
@@ -36,7 +37,7 @@ RowSampler::RowSampler(const RowSource& source, const FloatTaps& taps_x,
   scratch.ring_rows.assign(slots, -1);
 }
 
-const float* RowSampler::RingRow(int source_y, int channel) {
+const float* RowSampler::RingRow(int source_y) {
   const size_t slot = static_cast<size_t>(source_y) % scratch_.ring_rows.size();
   float* base = scratch_.ring.data() + slot * channels_ * width_;
   if (scratch_.ring_rows[slot] != source_y) {
@@ -51,7 +52,7 @@ const float* RowSampler::RingRow(int source_y, int channel) {
       FilterRow(rows[c], base + c * width_);
     }
   }
-  return base + static_cast<size_t>(channel) * width_;
+  return base;
 }
 
 void RowSampler::FilterRow(const float* in, float* out) const {
@@ -85,14 +86,13 @@ void RowSampler::Sample(int y, const std::array<float*, kMaxChannels>& rows) {
   const auto d = static_cast<size_t>(y);
   const int first = taps_y_.first[d];
   const float* weights = taps_y_.weights.data() + d * count;
-  for (size_t c = 0; c < channels_; ++c) {
-    float* out = rows[c];
-    const int channel = static_cast<int>(c);
-    bool empty = true;
-    for (size_t k = 0; k < count; ++k) {
-      const float w = weights[k];
-      if (w == 0) continue;
-      const float* in = RingRow(first + static_cast<int>(k), channel);
+  bool empty = true;
+  for (size_t k = 0; k < count; ++k) {
+    const float w = weights[k];
+    if (w == 0) continue;
+    const float* in = RingRow(first + static_cast<int>(k));
+    for (size_t c = 0; c < channels_; ++c, in += width_) {
+      float* out = rows[c];
       if (empty && w == 1) {
         memcpy(out, in, width_ * sizeof(float));
       } else if (empty) {
@@ -100,10 +100,11 @@ void RowSampler::Sample(int y, const std::array<float*, kMaxChannels>& rows) {
       } else {
         for (size_t x = 0; x < width_; ++x) out[x] += w * in[x];
       }
-      empty = false;
     }
-    if (empty) std::fill_n(out, width_, 0.0f);
+    empty = false;
   }
+  if (!empty) return;
+  for (size_t c = 0; c < channels_; ++c) std::fill_n(rows[c], width_, 0.0f);
 }
 
 }  // namespace preprocd

@@ -3,11 +3,14 @@
 // band; nothing of the size of a picture is held.
 // Owns: the ring (in the caller's scratch, reused). Thread-safety:
 // compatible; one sampler per band.
-// Limits: the ring holds taps_y.count rows of the destination's width.
+// Limits: the ring holds taps_y.count rows of the destination's width, but at
+// most kMaxRingFloats (at least one row); with fewer slots than taps a source
+// row is fetched again for every destination row that uses it.
 #ifndef ENGINE_BACKENDS_CPU_ROW_SAMPLER_H_
 #define ENGINE_BACKENDS_CPU_ROW_SAMPLER_H_
 
 #include <array>
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -41,6 +44,10 @@ struct BandScratch {
   std::vector<std::byte> packed;  // one destination row of elements
 };
 
+// 4 MiB: a 4K frame shrunk to 640 with Lanczos needs 0.3, and a client's
+// choice of extents must not decide how much a thread keeps.
+inline constexpr size_t kMaxRingFloats = size_t{1} << 20;
+
 class RowSampler {
  public:
   RowSampler(const RowSource& source, const FloatTaps& taps_x,
@@ -51,7 +58,8 @@ class RowSampler {
   void Sample(int y, const std::array<float*, kMaxChannels>& rows);
 
  private:
-  const float* RingRow(int source_y, int channel);
+  // Channels of width_ floats each, valid until the next call.
+  const float* RingRow(int source_y);
   void FilterRow(const float* in, float* out) const;
 
   const RowSource& source_;

@@ -26,21 +26,26 @@ std::byte ToByte(float v) {
 // precision is full) to elements.
 struct Stage {
   bool normalize = false;
-  float offset = 0;
-  float multiplier = 1;
+  double offset = 0;
+  double multiplier = 1;
   double quant = 1;
   double zero_point = 0;
   bool biased = false;  // i8 and i16 colour channels
 };
+
+// Double, in the reference's order of operations: a rounded factor moves ties
+// by a step, and a client's factor can be outside a float's range.
+double Normalized(const Stage& stage, float v) {
+  return (double{v} - stage.offset) * stage.multiplier;
+}
 
 template <typename T>
 void Quantize(const Stage& stage, const float* in, size_t count, T* out) {
   constexpr double kLow = std::numeric_limits<T>::min();
   constexpr double kHigh = std::numeric_limits<T>::max();
   for (size_t i = 0; i < count; ++i) {
-    // Double: ties decide a step, and offset and multiplier are the client's.
-    const double n = (double{in[i]} - stage.offset) * double{stage.multiplier};
-    const double q = std::nearbyint(n * stage.quant) + stage.zero_point;
+    const double q = std::nearbyint(Normalized(stage, in[i]) * stage.quant) +
+                     stage.zero_point;
     out[i] = static_cast<T>(std::clamp(q, kLow, kHigh));
   }
 }
@@ -99,19 +104,19 @@ struct Bfloat {
 
 void Elements(const Stage& stage, const float* in, size_t count, float* out) {
   for (size_t i = 0; i < count; ++i) {
-    out[i] = (in[i] - stage.offset) * stage.multiplier;
+    out[i] = static_cast<float>(Normalized(stage, in[i]));
   }
 }
 
 void Elements(const Stage& stage, const float* in, size_t count, Half* out) {
   for (size_t i = 0; i < count; ++i) {
-    out[i].bits = FloatToHalf((in[i] - stage.offset) * stage.multiplier);
+    out[i].bits = FloatToHalf(static_cast<float>(Normalized(stage, in[i])));
   }
 }
 
 void Elements(const Stage& stage, const float* in, size_t count, Bfloat* out) {
   for (size_t i = 0; i < count; ++i) {
-    out[i].bits = FloatToBfloat16((in[i] - stage.offset) * stage.multiplier);
+    out[i].bits = FloatToBfloat16(static_cast<float>(Normalized(stage, in[i])));
   }
 }
 
@@ -241,8 +246,8 @@ void RowWriter::WriteAs(int y, const std::array<float*, kMaxChannels>& rows,
     const bool alpha = c == 3;
     Stage stage;
     stage.normalize = plan_.normalize && !(alpha && integer);
-    stage.offset = static_cast<float>(plan_.normalization.offset[c]);
-    stage.multiplier = static_cast<float>(plan_.normalization.multiplier[c]);
+    stage.offset = plan_.normalization.offset[c];
+    stage.multiplier = plan_.normalization.multiplier[c];
     if (plan_.quantization) {
       stage.quant = plan_.quantization->multiplier;
       stage.zero_point = plan_.quantization->zero_point;

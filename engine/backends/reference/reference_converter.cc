@@ -6,9 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/convert/planner.h"
 
@@ -467,6 +471,16 @@ class Reference {
   const Values pad_;
 };
 
+// What the sets cannot say; see Capabilities::decline.
+std::optional<std::string> Decline(const ConvertPlan& plan) {
+  const PixelFormatInfo& to = GetPixelFormatInfo(plan.destination.format);
+  if (to.family == ColorFamily::kYuv && plan.normalize) {
+    return absl::StrCat("destination ", to.name,
+                        " takes no normalisation or quantisation");
+  }
+  return std::nullopt;
+}
+
 Capabilities MakeCapabilities() {
   using enum PixelFormat;
   Capabilities c;
@@ -491,6 +505,7 @@ Capabilities MakeCapabilities() {
   c.fits = {Fit::kStretch, Fit::kLetterbox, Fit::kCover, Fit::kPlace};
   c.precisions = {Precision::kEightBit, Precision::kFull};
   c.numerics = {Numerics::kDefault};
+  c.decline = Decline;
   return c;
 }
 
