@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 #include <utility>
@@ -52,16 +54,62 @@ TEST(LetterboxTest, UltralyticsRuleExamples) {
             (Rect{0, 140, 640, 360}));
   EXPECT_EQ(Letterbox({1000, 333}, {640, 640}, LetterboxRule::kUltralytics),
             (Rect{0, 213, 640, 213}));
-  // 640 * 0.5 = 320.5 sides: 5/2 of 641x1282 -> 320.5 rounds to 320.
+  // 641 * 0.5 = 320.5 rounds to the even 320 here, to 321 by rule center.
   EXPECT_EQ(Letterbox({641, 1282}, {641, 641}, LetterboxRule::kUltralytics),
             (Rect{160, 0, 320, 641}));
   EXPECT_EQ(Letterbox({641, 1282}, {641, 641}, LetterboxRule::kCenter),
             (Rect{160, 0, 321, 641}));
 }
 
-TEST(LetterboxTest, TopLeftRule) {
+// The recipe step by step, with the C library's own rounding to even.
+TEST(LetterboxTest, UltralyticsRuleEqualsTheRecipe) {
+  for (const Size destination : {Size{640, 640}, {641, 384}, {37, 90}}) {
+    for (int w = 3; w < 2000; w += 17) {
+      for (int h = 5; h < 2000; h += 29) {
+        const double r =
+            std::min(1.0 * destination.height / h, 1.0 * destination.width / w);
+        const double new_w = std::nearbyint(w * r);
+        const double new_h = std::nearbyint(h * r);
+        if (new_w < 1 || new_h < 1) continue;  // the recipe fails there
+        const double dw = (destination.width - new_w) / 2;
+        const double dh = (destination.height - new_h) / 2;
+        const Rect got =
+            Letterbox({w, h}, destination, LetterboxRule::kUltralytics);
+        ASSERT_EQ(got.width, new_w) << w << "x" << h;
+        ASSERT_EQ(got.height, new_h) << w << "x" << h;
+        ASSERT_EQ(got.x, std::nearbyint(dw - .1)) << w << "x" << h;
+        ASSERT_EQ(got.y, std::nearbyint(dh - .1)) << w << "x" << h;
+        // Right and bottom pads complete the destination.
+        ASSERT_EQ(got.x + new_w + std::nearbyint(dw + .1), destination.width);
+        ASSERT_EQ(got.y + new_h + std::nearbyint(dh + .1), destination.height);
+      }
+    }
+  }
+}
+
+// Halves that round differently: 5 x 0.5 = 2.5.
+TEST(LetterboxTest, RulesDifferAtHalves) {
+  EXPECT_EQ(Letterbox({5, 10}, {5, 5}, LetterboxRule::kUltralytics),
+            (Rect{1, 0, 2, 5}));
+  EXPECT_EQ(Letterbox({5, 10}, {5, 5}, LetterboxRule::kCenter),
+            (Rect{1, 0, 3, 5}));
+  EXPECT_EQ(Letterbox({10, 5}, {5, 5}, LetterboxRule::kUltralytics),
+            (Rect{0, 1, 5, 2}));
+}
+
+TEST(LetterboxTest, ASliverKeepsOnePixel) {
+  for (const auto rule : {LetterboxRule::kCenter, LetterboxRule::kUltralytics,
+                          LetterboxRule::kTopLeft}) {
+    EXPECT_EQ(Letterbox({1, 16384}, {64, 64}, rule).width, 1);
+    EXPECT_EQ(Letterbox({16384, 1}, {64, 64}, rule).height, 1);
+  }
+}
+
+TEST(LetterboxTest, TopLeftRuleHasTheSidesOfCenter) {
   EXPECT_EQ(Letterbox({1920, 1080}, {640, 640}, LetterboxRule::kTopLeft),
             (Rect{0, 0, 640, 360}));
+  EXPECT_EQ(Letterbox({5, 10}, {5, 5}, LetterboxRule::kTopLeft),
+            (Rect{0, 0, 3, 5}));
 }
 
 TEST(LetterboxTest, PlacementIsAlwaysInsideTheDestination) {
@@ -85,6 +133,67 @@ TEST(CoverTest, ShowsTheLargestCentredPart) {
   ASSERT_TRUE(placement.ok());
   EXPECT_EQ(placement->destination, (Rect{0, 0, 640, 640}));
   EXPECT_EQ(placement->shown, (Rect{420, 0, 1080, 1080}));
+}
+
+TEST(CoverTest, IsCentredInsideAndSpansOneAxis) {
+  for (int w = 1; w <= 60; w += 3) {
+    for (int h = 1; h <= 60; h += 4) {
+      for (const Size destination : {Size{17, 29}, {40, 40}, {64, 3}}) {
+        const auto placement =
+            ComputePlacement({w, h}, destination, Fit::kCover,
+                             LetterboxRule::kUnspecified, std::nullopt);
+        ASSERT_TRUE(placement.ok());
+        EXPECT_EQ(placement->destination.size(), destination);
+        const Rect& shown = placement->shown;
+        ASSERT_TRUE(ValidateRectInside(shown, {w, h}, "shown").ok());
+        EXPECT_TRUE(shown.width == w || shown.height == h);
+        EXPECT_EQ(shown.x, (w - shown.width) / 2);
+        EXPECT_EQ(shown.y, (h - shown.height) / 2);
+        // The cut side is the exact one, rounded: off by half a pixel at most.
+        const double exact_w =
+            std::min(1.0 * w, 1.0 * h * destination.width / destination.height);
+        const double exact_h =
+            std::min(1.0 * h, 1.0 * w * destination.height / destination.width);
+        EXPECT_LE(std::abs(shown.width - std::max(1.0, exact_w)), .5 + 1e-9);
+        EXPECT_LE(std::abs(shown.height - std::max(1.0, exact_h)), .5 + 1e-9);
+      }
+    }
+  }
+}
+
+TEST(CoverTest, HalvesRoundAwayAndOffsetsDown) {
+  const auto shown = [](Size source, Size destination) {
+    return ComputePlacement(source, destination, Fit::kCover,
+                            LetterboxRule::kUnspecified, std::nullopt)
+        ->shown;
+  };
+  EXPECT_EQ(shown({5, 5}, {2, 1}), (Rect{0, 1, 5, 3}));  // 2.5 -> 3
+  EXPECT_EQ(shown({5, 5}, {1, 2}), (Rect{1, 0, 3, 5}));
+  EXPECT_EQ(shown({6, 3}, {1, 1}), (Rect{1, 0, 3, 3}));  // rest 3: left 1
+  EXPECT_EQ(shown({9, 9}, {3, 3}), (Rect{0, 0, 9, 9}));
+}
+
+TEST(StretchTest, FillsTheDestinationWithEverything) {
+  for (const Fit fit : {Fit::kStretch, Fit::kUnspecified}) {
+    const auto placement =
+        ComputePlacement({7, 5}, {64, 3}, fit, LetterboxRule::kCenter,
+                         Rect{1, 1, 1, 1});  // used by kPlace only
+    ASSERT_TRUE(placement.ok());
+    EXPECT_EQ(placement->destination, (Rect{0, 0, 64, 3}));
+    EXPECT_EQ(placement->shown, (Rect{0, 0, 7, 5}));
+  }
+}
+
+TEST(PlacementTest, EmptySizesAreRefusedWithTheirField) {
+  const auto field = [](Size source, Size destination) {
+    const auto placement =
+        ComputePlacement(source, destination, Fit::kLetterbox,
+                         LetterboxRule::kCenter, std::nullopt);
+    return GetErrorDetail(placement.status()).value_or(ErrorDetail{}).field;
+  };
+  EXPECT_EQ(field({0, 5}, {5, 5}), "source");
+  EXPECT_EQ(field({5, -1}, {5, 5}), "source");
+  EXPECT_EQ(field({5, 5}, {5, 0}), "destination");
 }
 
 TEST(PlaceTest, NeedsARectangleInside) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/error_detail.h"
@@ -140,6 +141,62 @@ TEST(ImageDescTest, OverlapIsByExtent) {
   EXPECT_TRUE(PlanesOverlap(a, b));
   b.planes[0].buffer_index = 1;
   EXPECT_FALSE(PlanesOverlap(a, b));
+}
+
+TEST(ImageDescTest, OverlapIsFoundInAnyPairOfPlanes) {
+  const ImageDesc nv12 = Make(PixelFormat::kNv12, 8, 8);  // 64 + 32 bytes
+  ImageDesc grey = Make(PixelFormat::kGrey, 8, 2);        // 16 bytes
+  for (const auto& [offset, overlaps] : {std::pair<uint64_t, bool>{0, true},
+                                         {63, true},
+                                         {95, true},
+                                         {96, false},
+                                         {1000, false}}) {
+    grey.planes[0].offset_bytes = offset;
+    EXPECT_EQ(PlanesOverlap(nv12, grey), overlaps) << offset;
+    EXPECT_EQ(PlanesOverlap(grey, nv12), overlaps) << offset;
+  }
+  // Between the planes when they lie apart.
+  ImageDesc apart = nv12;
+  apart.planes[1].offset_bytes = 80;
+  grey.planes[0].offset_bytes = 64;
+  EXPECT_FALSE(PlanesOverlap(apart, grey));
+  grey.planes[0].offset_bytes = 65;
+  EXPECT_TRUE(PlanesOverlap(apart, grey));
+}
+
+// One byte less than the last row's end is refused, that end is enough; for
+// every format, type and an odd size.
+TEST(ImageDescTest, TheExactSizeIsTheSmallestAccepted) {
+  for (const PixelFormatInfo& info : AllPixelFormats()) {
+    for (int dtype = 1; dtype < kDTypeCount; ++dtype) {
+      for (const int side : {1, 2, 7}) {
+        const ImageDesc desc =
+            Make(info.format, side, side + 2, static_cast<DType>(dtype));
+        const uint64_t required = RequiredBytes(desc);
+        EXPECT_TRUE(Validate(desc, required).ok()) << info.name;
+        EXPECT_FALSE(Validate(desc, required - 1).ok()) << info.name;
+        EXPECT_FALSE(Validate(desc, 0).ok()) << info.name;
+      }
+    }
+  }
+}
+
+TEST(ImageDescTest, NoBuffersAtAllIsRefused) {
+  EXPECT_EQ(
+      DetailOf(ValidateImageDesc(Make(PixelFormat::kGrey, 2, 2), {})).field,
+      "planes[0].buffer_index");
+}
+
+TEST(ImageDescTest, AnOverflowingAlignmentIsRefused) {
+  const uint64_t max = std::numeric_limits<uint64_t>::max();
+  for (const uint64_t alignment : {uint64_t{0}, max, max / 2}) {
+    EXPECT_EQ(DetailOf(MakeImageDesc(PixelFormat::kNv12, DType::kU8, 16, 16,
+                                     alignment)
+                           .status())
+                  .field,
+              "stride_alignment")
+        << alignment;
+  }
 }
 
 TEST(ImageDescTest, ViewsPointAtTheirRows) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <set>
 #include <string>
 
@@ -23,13 +24,56 @@ TEST(PixelFormatTest, NamesAreUniqueAndRoundTrip) {
 }
 
 TEST(PixelFormatTest, FourccsAreTheKernels) {
-  // drm_fourcc.h: R8, BG24 (bytes R G B), AB24 (bytes R G B A), NV12, YU12.
-  EXPECT_EQ(GetPixelFormatInfo(PixelFormat::kGrey).fourcc, 0x20203852u);
-  EXPECT_EQ(GetPixelFormatInfo(PixelFormat::kRgb).fourcc, 0x34324742u);
-  EXPECT_EQ(GetPixelFormatInfo(PixelFormat::kRgba).fourcc, 0x34324241u);
-  EXPECT_EQ(GetPixelFormatInfo(PixelFormat::kNv12).fourcc, 0x3231564eu);
-  EXPECT_EQ(GetPixelFormatInfo(PixelFormat::kI420).fourcc, 0x32315559u);
-  EXPECT_EQ(GetPixelFormatInfo(PixelFormat::kPlanarRgb).fourcc, 0u);
+  // drm_fourcc.h names the little-endian word, so RGB in memory is BG24.
+  const struct {
+    const char* name;
+    const char* code;
+  } cases[] = {
+      {"grey", "R8  "}, {"rgb", "BG24"},  {"rgba", "AB24"}, {"bgr", "RG24"},
+      {"bgra", "AR24"}, {"nv12", "NV12"}, {"nv21", "NV21"}, {"nv16", "NV16"},
+      {"nv24", "NV24"}, {"i420", "YU12"}, {"yuyv", "YUYV"}, {"uyvy", "UYVY"},
+      {"vyuy", "VYUY"},
+  };
+  for (const auto& c : cases) {
+    uint32_t code = 0;
+    for (int i = 3; i >= 0; --i) {
+      code = code << 8 | static_cast<unsigned char>(c.code[i]);
+    }
+    const auto format = ParsePixelFormat(c.name);
+    ASSERT_TRUE(format) << c.name;
+    EXPECT_EQ(GetPixelFormatInfo(*format).fourcc, code) << c.name;
+  }
+  for (const auto format : {PixelFormat::kPlanarRgb, PixelFormat::kPlanarBgr,
+                            PixelFormat::kPlanarRgba}) {
+    EXPECT_EQ(GetPixelFormatInfo(format).fourcc, 0u);
+  }
+}
+
+// Elements per unit and planes agree with the channels and the subsampling.
+TEST(PixelFormatTest, RowsAreConsistent) {
+  for (const PixelFormatInfo& info : AllPixelFormats()) {
+    ASSERT_GE(info.plane_count, 1) << info.name;
+    ASSERT_LE(info.plane_count, kMaxPlanes) << info.name;
+    double elements_per_pixel = 0;
+    for (size_t i = 0; i < info.plane_count; ++i) {
+      const PlaneInfo& plane = info.planes[i];
+      elements_per_pixel += 1.0 * plane.unit_elements / plane.unit_width /
+                            (1 << plane.vertical_shift);
+    }
+    const double chroma_share =
+        1.0 / (1 << (info.chroma_x_shift + info.chroma_y_shift));
+    const double expected =
+        info.family == ColorFamily::kYuv ? 1 + 2 * chroma_share : info.channels;
+    EXPECT_EQ(elements_per_pixel, expected) << info.name;
+    std::set<int> places;
+    for (const int8_t place : info.channel_order) {
+      if (place < 0) continue;
+      EXPECT_TRUE(places.insert(place).second) << info.name;
+    }
+    const size_t ordered = info.family == ColorFamily::kRgb ? info.channels : 0;
+    EXPECT_EQ(places.size(), ordered) << info.name;
+    EXPECT_EQ(info.has_alpha, info.channel_order[3] >= 0) << info.name;
+  }
 }
 
 TEST(PixelFormatTest, PlanarAndPackedAreTwins) {

@@ -2,8 +2,9 @@
 // destination sample is made of, and with which weights. The only place that
 // knows the coordinate convention; backends quantise what it returns.
 // Thread-safety: safe (no state).
-// Source: DESIGN section 5; half-pixel centres s = (d + 0.5) * S / D - 0.5,
-// edge clamp inside the source extent.
+// Source: DESIGN section 5; half-pixel centres s = (d + 0.5) * S / D - 0.5.
+// At the source's edge bilinear, bicubic and area clamp (OpenCV), the three
+// scaled filters cut their window and renormalise it (Pillow).
 #ifndef ENGINE_IMAGE_SAMPLING_H_
 #define ENGINE_IMAGE_SAMPLING_H_
 
@@ -23,21 +24,26 @@ enum class Filter : uint8_t {
   kNearest = 1,      // floor((d + 0.5) * S / D)
   kBilinear = 2,     // 2 taps, no anti-aliasing
   kBilinearAa = 3,   // triangle, support scaled when shrinking
-  kArea = 4,         // pixel-area average when shrinking, else bilinear
-  kBicubic = 5,      // 4 taps, a = -0.75
-  kBicubicAa = 6,    // a = -0.5, support scaled when shrinking
-  kLanczos3 = 7,     // a = 3, support scaled when shrinking
+  // Pixel-area average on an axis that shrinks. On an axis that grows, the
+  // blend of INTER_AREA: only a destination pixel that straddles two source
+  // pixels mixes them. Each axis for itself; OpenCV averages only when both
+  // axes shrink.
+  kArea = 4,
+  kBicubic = 5,    // 4 taps, a = -0.75
+  kBicubicAa = 6,  // a = -0.5, support scaled when shrinking
+  kLanczos3 = 7,   // a = 3, support scaled when shrinking
 };
 std::optional<Filter> ParseFilter(absl::string_view name);
 absl::string_view FilterName(Filter filter);
 
-// floor((2d + 1) * S / (2D)) in integers, clamped to 0..S-1.
+// floor((2d + 1) * S / (2D)) in integers, exact: a centre on the border of
+// two pixels takes the higher one, where libraries that step in fixed or
+// floating point may take either.
 int NearestIndex(int d, int source_extent, int destination_extent);
 
 // Taps of every destination sample of one axis. Sample d reads source indexes
-// first[d] .. first[d] + count - 1 (all inside 0..S-1 after the edge clamp has
-// folded outside weights onto the edge), with weights
-// weights[d * count .. d * count + count - 1], which sum to 1.
+// first[d] .. first[d] + count - 1 (all inside 0..S-1), with weights
+// weights[d * count .. d * count + count - 1], which sum to 1; some may be 0.
 struct AxisTaps {
   int source_extent = 0;
   int destination_extent = 0;
