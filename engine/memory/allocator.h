@@ -28,7 +28,7 @@ enum class AllocatorKind : uint8_t {
   kHeap = 4,
 };
 
-// What this machine offers, probed once per process. `detail` says why not,
+// What this machine offers, probed at each call. `detail` says why not,
 // e.g. "/dev/udmabuf: No such file or directory".
 struct AllocatorStatus {
   AllocatorKind kind = AllocatorKind::kMemfd;

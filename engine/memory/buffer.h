@@ -58,6 +58,9 @@ class Mapping {
   // Ends the access and reports whether written bytes reached the buffer.
   // Errors: kUnavailable DMA_BUF  the sync ioctl failed
   //         kInvalidArgument      the file shrank (kMemfdCopy)
+  //         kFailedPrecondition BUFFER_SEALED  sealed since it was imported
+  //                               (kMemfdCopy)
+  //         kResourceExhausted    no memory for the file (kMemfdCopy)
   absl::Status Finish();
   // Ends the access without writing back (after a failed job): for
   // kMemfdCopy the client's bytes stay untouched.
@@ -101,7 +104,10 @@ class Buffer {
 
   // Errors: kFailedPrecondition BUFFER_READ_ONLY  write to a read-only buffer
   //         kResourceExhausted                    the kernel refused memory
-  //         kUnavailable DMA_BUF                  sync ioctl failed
+  //         kUnavailable DMA_BUF                  sync ioctl failed, or the
+  //                                               buffer's fences did not
+  //                                               signal within
+  //                                               kMaxFenceWaitMs
   //         kInvalidArgument BUFFER_TOO_SMALL     file shrank (kMemfdCopy)
   // Steady state of kMemfd and kHeap: no syscall, no allocation.
   virtual absl::StatusOr<Mapping> Map(Access access) = 0;

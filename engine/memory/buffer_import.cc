@@ -44,20 +44,22 @@ absl::Status Sealed(absl::string_view why) {
       absl::StrCat("access includes writing, but the descriptor ", why));
 }
 
+enum class MemfdKind { kNone, kPages, kHugePages };
+
 // A file of /dev/shm answers F_GET_SEALS like a memfd made without sealing;
 // only its name in /proc tells them apart.
-bool IsMemfd(int fd) {
+MemfdKind KindOfMemfd(int fd) {
   struct statfs facts = {};
-  if (fstatfs(fd, &facts) != 0) return false;
-  if (facts.f_type != TMPFS_MAGIC && facts.f_type != HUGETLBFS_MAGIC) {
-    return false;
-  }
+  if (fstatfs(fd, &facts) != 0) return MemfdKind::kNone;
+  const bool huge = facts.f_type == HUGETLBFS_MAGIC;
+  if (!huge && facts.f_type != TMPFS_MAGIC) return MemfdKind::kNone;
   std::array<char, 32> target = {};
   const std::string link = absl::StrCat("/proc/self/fd/", fd);
   const ssize_t length = readlink(link.c_str(), target.data(), target.size());
-  if (length <= 0) return false;
-  return absl::StartsWith(
-      absl::string_view(target.data(), static_cast<size_t>(length)), "/memfd:");
+  if (length <= 0) return MemfdKind::kNone;
+  const absl::string_view name(target.data(), static_cast<size_t>(length));
+  if (!absl::StartsWith(name, "/memfd:")) return MemfdKind::kNone;
+  return huge ? MemfdKind::kHugePages : MemfdKind::kPages;
 }
 
 absl::string_view KindName(mode_t mode) {
@@ -103,29 +105,65 @@ absl::StatusOr<DescriptorMode> ReadMode(int fd) {
   return DescriptorMode{mode != O_WRONLY, mode != O_RDONLY};
 }
 
-absl::StatusOr<std::shared_ptr<Buffer>> ImportMemfd(
-    UniqueFd fd, const struct stat& facts_of_file, DescriptorMode mode,
-    bool wants_write, uint64_t max_bytes) {
+// What was read from the descriptor, seals first: they are never taken off
+// again, so a size that is read after the size seals holds for good. Read the
+// other way round, the file could shrink and be sealed in between.
+struct Descriptor {
+  MemfdKind memfd = MemfdKind::kNone;
+  int seals = -1;  // -1: no seals known
+  struct stat file = {};
+  bool writable = false;
+};
+
+absl::StatusOr<std::shared_ptr<Buffer>> ImportMemfd(UniqueFd fd,
+                                                    const Descriptor& from,
+                                                    bool wants_write,
+                                                    uint64_t max_bytes) {
   FileFacts facts;
-  facts.size_bytes = static_cast<uint64_t>(facts_of_file.st_size);
-  facts.identity = {facts_of_file.st_dev, facts_of_file.st_ino};
+  facts.size_bytes = static_cast<uint64_t>(from.file.st_size);
+  facts.identity = {from.file.st_dev, from.file.st_ino};
   // Reading a hole through a mapping allocates its pages here, so a sparse
   // file costs its whole size; preallocation past the end costs blocks.
-  const uint64_t blocks = static_cast<uint64_t>(facts_of_file.st_blocks) * 512;
+  const uint64_t blocks = static_cast<uint64_t>(from.file.st_blocks) * 512;
   RETURN_IF_ERROR(CheckSize(std::max(facts.size_bytes, blocks),
                             facts.size_bytes, max_bytes));
-  const int seals = fcntl(fd.get(), F_GET_SEALS);
   constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
-  const bool size_sealed = seals >= 0 && (seals & kSizeSeals) == kSizeSeals;
-  const bool write_sealed =
-      seals >= 0 && (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0;
-  if (wants_write && write_sealed) return Sealed("is sealed against writing");
-  if (wants_write && !mode.writable) return Sealed("was opened read-only");
+  constexpr int kWriteSeals = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
+  const int seals = from.seals >= 0 ? from.seals : 0;
+  const bool size_sealed = (seals & kSizeSeals) == kSizeSeals;
+  if (wants_write && (seals & kWriteSeals) != 0) {
+    return Sealed("is sealed against writing");
+  }
+  if (wants_write && !from.writable) return Sealed("was opened read-only");
   facts.writable = wants_write;
   facts.immutable = size_sealed && (seals & F_SEAL_WRITE) != 0;
-  if (size_sealed) return MemfdBuffer::Create(std::move(fd), facts);
+  // A huge page can be taken from under a mapping and the pool be empty when
+  // it is touched again, which is a signal, not an error. The kernel has no
+  // write(2) for these files.
+  const bool huge = from.memfd == MemfdKind::kHugePages;
+  if (huge && wants_write) {
+    return InvalidField(ErrorReason::kBufferKind, "access",
+                        "access includes writing, but fd is a memfd of huge "
+                        "pages, which can only be read");
+  }
+  if (size_sealed && !huge) return MemfdBuffer::Create(std::move(fd), facts);
   return std::shared_ptr<Buffer>(
       std::make_shared<MemfdCopyBuffer>(std::move(fd), facts));
+}
+
+absl::StatusOr<std::shared_ptr<Buffer>> ImportDmaBuf(UniqueFd fd,
+                                                     const Descriptor& from,
+                                                     bool wants_write,
+                                                     uint64_t max_bytes) {
+  const off_t size = lseek(fd.get(), 0, SEEK_END);
+  FileFacts facts;
+  facts.size_bytes = size > 0 ? static_cast<uint64_t>(size) : 0;
+  facts.identity = {from.file.st_dev, from.file.st_ino};
+  RETURN_IF_ERROR(CheckSize(facts.size_bytes, facts.size_bytes, max_bytes));
+  if (wants_write && !from.writable) return Sealed("was opened read-only");
+  facts.writable = wants_write;
+  return std::shared_ptr<Buffer>(
+      std::make_shared<DmaBufBuffer>(std::move(fd), facts));
 }
 
 }  // namespace
@@ -134,30 +172,22 @@ absl::StatusOr<std::shared_ptr<Buffer>> ImportBuffer(
     UniqueFd fd, const ImportOptions& options) {
   const bool wants_write = options.access != Access::kRead;
   ASSIGN_OR_RETURN(const DescriptorMode mode, ReadMode(fd.get()));
-  struct stat facts_of_file = {};
-  if (fstat(fd.get(), &facts_of_file) != 0) {
+  Descriptor from;
+  from.writable = mode.writable;
+  from.seals = fcntl(fd.get(), F_GET_SEALS);
+  if (fstat(fd.get(), &from.file) != 0) {
     return InvalidField(ErrorReason::kBufferKind, "fd",
                         absl::StrCat("fd: fstat: ", strerror(errno)));
   }
   const bool dma_buf = IsDmaBuf(fd.get());
-  if (!dma_buf && !IsMemfd(fd.get())) {
-    return WrongKind(KindName(facts_of_file.st_mode));
+  if (!dma_buf) from.memfd = KindOfMemfd(fd.get());
+  if (!dma_buf && from.memfd == MemfdKind::kNone) {
+    return WrongKind(KindName(from.file.st_mode));
   }
   if (!mode.readable) return WrongKind("a write-only descriptor");
-  if (!dma_buf) {
-    return ImportMemfd(std::move(fd), facts_of_file, mode, wants_write,
-                       options.max_bytes);
-  }
-  const off_t size = lseek(fd.get(), 0, SEEK_END);
-  FileFacts facts;
-  facts.size_bytes = size > 0 ? static_cast<uint64_t>(size) : 0;
-  facts.identity = {facts_of_file.st_dev, facts_of_file.st_ino};
-  RETURN_IF_ERROR(
-      CheckSize(facts.size_bytes, facts.size_bytes, options.max_bytes));
-  if (wants_write && !mode.writable) return Sealed("was opened read-only");
-  facts.writable = wants_write;
-  return std::shared_ptr<Buffer>(
-      std::make_shared<DmaBufBuffer>(std::move(fd), facts));
+  return dma_buf
+             ? ImportDmaBuf(std::move(fd), from, wants_write, options.max_bytes)
+             : ImportMemfd(std::move(fd), from, wants_write, options.max_bytes);
 }
 
 }  // namespace preprocd

@@ -25,11 +25,14 @@ struct ImportOptions {
 // What is accepted:
 //   memfd with SHRINK and GROW seals   -> kMemfd, mapped once, here
 //   memfd without them                 -> kMemfdCopy, never mapped
+//   memfd of huge pages, to be read    -> kMemfdCopy, whatever its seals
 //   dma-buf (by its file system)       -> kDmaBuf, sized by lseek
 // Everything else (regular file, socket, pipe, directory, device, shm file
 // that is no memfd and cannot be sealed) is refused.
 // The mapping is never executable and is read-only when access is kRead or
 // the WRITE / FUTURE_WRITE seals are set.
+// Seals are read before the size, so that a file which is sealed meanwhile
+// is never mapped past its end.
 // Errors: kInvalidArgument    BUFFER_KIND       none of the kinds above
 //                             BUFFER_TOO_SMALL  empty
 //                             TOO_LARGE         above max_bytes

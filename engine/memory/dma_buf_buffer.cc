@@ -1,11 +1,14 @@
 #include "engine/memory/dma_buf_buffer.h"
 
 #include <linux/dma-buf.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/vfs.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -38,6 +41,24 @@ uint64_t SyncDirection(Access access) {
       break;
   }
   return DMA_BUF_SYNC_RW;
+}
+
+// A reader waits for the writers, a writer for everybody.
+absl::Status AwaitFences(int fd, Access access) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::milliseconds(kMaxFenceWaitMs);
+  pollfd waited = {};
+  waited.fd = fd;
+  waited.events = access == Access::kRead ? POLLIN : POLLOUT;
+  int ready = -1;
+  do {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+    ready = poll(&waited, 1, std::max(0, static_cast<int>(left.count())));
+  } while (ready < 0 && errno == EINTR);
+  if (ready < 0) return DmaBufError("poll", errno);
+  if (ready == 0) return DmaBufError("fence wait", ETIMEDOUT);
+  return absl::OkStatus();
 }
 
 absl::Status Sync(int fd, uint64_t flags) {
@@ -87,6 +108,7 @@ absl::StatusOr<Mapping> DmaBufBuffer::Map(Access access) {
                      "buffer is read-only");
   }
   RETURN_IF_ERROR(MapOnce());
+  RETURN_IF_ERROR(AwaitFences(fd_.get(), access));
   RETURN_IF_ERROR(Sync(fd_.get(), DMA_BUF_SYNC_START | SyncDirection(access)));
   Mapping mapping;
   mapping.buffer_ = this;

@@ -1,6 +1,8 @@
 // A dma-buf: mapped on first use, every CPU access bracketed by the sync
-// ioctl, which also waits for the buffer's fences.
+// ioctl. The ioctl waits for the buffer's fences without a bound, so they are
+// polled first; a fence that is added between the two is still waited for.
 // Owns: the descriptor and its mapping. Thread-safety: safe.
+// Limits: kMaxFenceWaitMs.
 // Source: linux/dma-buf.h; kernel Documentation/driver-api/dma-buf.rst.
 #ifndef ENGINE_MEMORY_DMA_BUF_BUFFER_H_
 #define ENGINE_MEMORY_DMA_BUF_BUFFER_H_
@@ -16,6 +18,9 @@
 #include "engine/memory/memfd_buffer.h"
 
 namespace preprocd {
+
+// How long an access may wait for the work of devices and other processes.
+inline constexpr int kMaxFenceWaitMs = 2000;
 
 // True when `fd` is a dma-buf, by its file system's magic number.
 bool IsDmaBuf(int fd);

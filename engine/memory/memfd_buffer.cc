@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -36,6 +37,23 @@ absl::Status Shrank(uint64_t have, uint64_t want) {
   return MakeError(
       absl::StatusCode::kInvalidArgument, detail,
       absl::StrCat("buffer shrank to ", have, " of ", want, " bytes"));
+}
+
+absl::Status WriteError(int error) {
+  ErrorDetail detail;
+  detail.field = "buffer";
+  const std::string message = absl::StrCat("buffer: pwrite: ", strerror(error));
+  switch (error) {
+    case EPERM:  // its owner sealed it after it was registered
+      detail.reason = ErrorReason::kBufferSealed;
+      return MakeError(absl::StatusCode::kFailedPrecondition, detail, message);
+    case ENOMEM:
+    case ENOSPC:
+      detail.reason = ErrorReason::kQuota;
+      return MakeError(absl::StatusCode::kResourceExhausted, detail, message);
+    default:
+      return absl::UnavailableError(message);
+  }
 }
 
 }  // namespace
@@ -116,9 +134,7 @@ absl::Status MemfdCopyBuffer::EndAccess(Mapping& mapping, bool write_back) {
     const ssize_t put = pwrite(fd_.get(), mapping.copy_.get() + done,
                                size_bytes() - done, static_cast<off_t>(done));
     if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) {
-      return absl::UnavailableError(absl::StrCat("pwrite: ", strerror(errno)));
-    }
+    if (put <= 0) return WriteError(put < 0 ? errno : ENOSPC);
     done += static_cast<uint64_t>(put);
   }
   mapping.bytes_copied_ += done;

@@ -1,9 +1,11 @@
 // Buffers over memfds and private memory: mapped when the size is sealed,
 // copied when it is not.
 // Owns: the descriptor and its mapping. Thread-safety: safe.
-// Source: memfd_create(2). SIGBUS cannot happen on a mapped buffer: the
-// SHRINK seal keeps every page inside the file, and a punched hole reads as
-// zeros.
+// Source: memfd_create(2), mmap(2). Why a mapped buffer does not raise
+// SIGBUS: the SHRINK seal, set before the size was read, keeps every page
+// inside the file; a punched hole reads as zeros; memfds of huge pages, whose
+// pool can be empty when a hole is touched, are never mapped. What is left is
+// a hole touched under vm.overcommit_memory=2 with nothing left to commit.
 #ifndef ENGINE_MEMORY_MEMFD_BUFFER_H_
 #define ENGINE_MEMORY_MEMFD_BUFFER_H_
 

@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -126,6 +128,94 @@ TEST(ImportTest, AFileThatShrinksIsAnErrorNotASignal) {
   // The file did not grow behind its owner's back.
   EXPECT_EQ(lseek(raw, 0, SEEK_END), 10);
   close(raw);
+}
+
+// A size that was read before the seals were could be larger than the file
+// that is mapped: a fault past its end would end the daemon.
+TEST(ImportTest, AFileSealedDuringImportIsNeverMappedPastItsEnd) {
+  constexpr int kRounds = 100;
+  std::atomic<int> begun = 0;
+  std::atomic<int> ended = 0;
+  std::atomic<int> shared_fd = -1;
+  std::thread client([&] {
+    for (int round = 1; round <= kRounds; ++round) {
+      // Spins: a thread that has to be woken comes too late.
+      while (begun.load() < round) {
+      }
+      // Moves the seals over the whole of the import.
+      for (int spin = 0; spin < (round % 100) * 64; ++spin) ended.load();
+      EXPECT_EQ(ftruncate(shared_fd.load(), kSize), 0);
+      EXPECT_TRUE(SealSize(shared_fd.load()).ok());
+      ended = round;
+    }
+  });
+  int past_the_end = 0;
+  for (int round = 1; round <= kRounds; ++round) {
+    UniqueFd fd = Memfd(64 * kSize);
+    const UniqueFd owner = *fd.Duplicate();
+    shared_fd = owner.get();
+    begun = round;
+    const auto buffer = Import(std::move(fd), Access::kRead);
+    while (ended.load() < round) std::this_thread::yield();
+    EXPECT_TRUE(buffer.ok()) << buffer.status();
+    if (buffer.ok() && (*buffer)->kind() == BufferKind::kMemfd &&
+        (*buffer)->size_bytes() != kSize) {
+      ++past_the_end;
+    }
+  }
+  client.join();
+  EXPECT_EQ(past_the_end, 0);
+}
+
+TEST(ImportTest, AHugePageMemfdIsReadByCopyNeverMapped) {
+  constexpr uint64_t kHugePage = 2 << 20;
+  UniqueFd fd(
+      memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
+  if (!fd.valid() || ftruncate(fd.get(), kHugePage) != 0 ||
+      !SealSize(fd.get()).ok()) {
+    GTEST_SKIP() << "no huge-page memfds here";
+  }
+  EXPECT_EQ(
+      ReasonOf(Import(*fd.Duplicate(), Access::kReadWrite, 1 << 22).status()),
+      ErrorReason::kBufferKind);
+  const auto buffer = Import(std::move(fd), Access::kRead, 1 << 22);
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  EXPECT_EQ((*buffer)->kind(), BufferKind::kMemfdCopy);
+  // No page of it exists: mapped, the machine's pool would decide.
+  const auto mapping = (*buffer)->Map(Access::kRead);
+  ASSERT_TRUE(mapping.ok()) << mapping.status();
+  EXPECT_EQ(mapping->bytes()[kHugePage - 1], std::byte{0});
+}
+
+TEST(ImportTest, AMemfdMadeWithoutSealingWorksByCopy) {
+  UniqueFd fd(memfd_create("plain", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(fd.get(), kSize), 0);
+  const auto buffer = Import(std::move(fd));
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  EXPECT_EQ((*buffer)->kind(), BufferKind::kMemfdCopy);
+  EXPECT_FALSE((*buffer)->immutable());
+}
+
+TEST(ImportTest, AMemfdSealedAfterImportIsAnErrorOfItsOwner) {
+  UniqueFd fd = Memfd();
+  const UniqueFd owner = *fd.Duplicate();
+  const auto buffer = Import(std::move(fd));
+  ASSERT_TRUE(buffer.ok());
+  auto mapping = (*buffer)->Map(Access::kWrite);
+  ASSERT_TRUE(mapping.ok());
+  ASSERT_TRUE(SealImmutable(owner.get()).ok());
+  const absl::Status status = mapping->Finish();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ReasonOf(status), ErrorReason::kBufferSealed);
+}
+
+TEST(ImportTest, RefusedDescriptorsAreClosed) {
+  std::array<int, 2> ends = {};
+  ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK), 0);
+  const UniqueFd reader(ends[0]);
+  EXPECT_FALSE(Import(UniqueFd(ends[1]), Access::kRead).ok());
+  char byte = 0;
+  EXPECT_EQ(read(reader.get(), &byte, 1), 0) << "the write end is still open";
 }
 
 TEST(ImportTest, PunchedHolesReadAsZeros) {
