@@ -47,11 +47,10 @@ class PacketSocketTest : public testing::Test {
   }
 
   // Sends `count` descriptors past SendPacket's own check.
-  void SendRaw(size_t count) {
+  void SendRaw(size_t count, std::string text = "x") {
     std::vector<int> fds(count, a_.get());
     std::vector<char> control(CMSG_SPACE(count * sizeof(int)));
-    char byte = 'x';
-    iovec part = {&byte, 1};
+    iovec part = {text.data(), text.size()};
     msghdr message = {};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
@@ -62,7 +61,8 @@ class PacketSocketTest : public testing::Test {
     header->cmsg_type = SCM_RIGHTS;
     header->cmsg_len = CMSG_LEN(count * sizeof(int));
     memcpy(CMSG_DATA(header), fds.data(), count * sizeof(int));
-    ASSERT_EQ(sendmsg(a_.get(), &message, 0), 1);
+    ASSERT_EQ(sendmsg(a_.get(), &message, 0),
+              static_cast<ssize_t>(text.size()));
   }
 
   UniqueFd a_;
@@ -127,6 +127,36 @@ TEST_F(PacketSocketTest, OversizedPacketsAreToldNotCutSilently) {
   ASSERT_EQ(Receive(), ReceiveOutcome::kPacket);
   EXPECT_FALSE(packet_.oversized);
   EXPECT_EQ(packet_.size, full.size());
+}
+
+TEST_F(PacketSocketTest, DescriptorsOfUnusablePacketsAreClosed) {
+  const int before = CountOpenFds();
+  // Empty: cannot be told from end of file.
+  SendRaw(3, "");
+  EXPECT_EQ(Receive(), ReceiveOutcome::kClosed);
+  EXPECT_TRUE(packet_.fds.empty());
+  EXPECT_EQ(CountOpenFds(), before);
+  // Oversized: they belong to the packet until the next one is received.
+  SendRaw(3, std::string(kMaxFrameBytes + 1, 'x'));
+  ASSERT_EQ(Receive(), ReceiveOutcome::kPacket);
+  EXPECT_TRUE(packet_.oversized);
+  ASSERT_TRUE(SendPacket(a_.get(), Bytes("x")).ok());
+  ASSERT_EQ(Receive(), ReceiveOutcome::kPacket);
+  EXPECT_FALSE(packet_.oversized);
+  EXPECT_TRUE(packet_.fds.empty());
+  EXPECT_EQ(CountOpenFds(), before);
+}
+
+TEST_F(PacketSocketTest, TheLastPacketIsReadAfterItsSenderIsGone) {
+  const int before = CountOpenFds();
+  SendRaw(2, "bye");
+  a_.reset();
+  ASSERT_EQ(Receive(), ReceiveOutcome::kPacket);
+  EXPECT_EQ(packet_.size, 3u);
+  EXPECT_EQ(packet_.fds.size(), 2u);
+  packet_.fds.clear();
+  EXPECT_EQ(Receive(), ReceiveOutcome::kClosed);
+  EXPECT_EQ(CountOpenFds(), before - 1);
 }
 
 TEST_F(PacketSocketTest, EmptyQueueAndClosedPeerAreTold) {
