@@ -84,6 +84,23 @@ timeout_ms = 11
   EXPECT_EQ(o.drain_timeout_ms, 11);
 }
 
+TEST_F(OptionsTest, TheShippedFileStatesTheDefaults) {
+  const auto shipped = Parse({"--config", SHIPPED_CONFIG});
+  ASSERT_TRUE(shipped.ok()) << shipped.status();
+  const DaemonOptions& o = shipped->options;
+  const DaemonOptions defaults = Parse({})->options;
+  EXPECT_EQ(KeysThatNeedRestart(o, defaults), "");
+  EXPECT_EQ(o.log_level, defaults.log_level);
+  EXPECT_EQ(o.limits.max_sessions, defaults.limits.max_sessions);
+  EXPECT_EQ(o.limits.max_buffers_per_session,
+            defaults.limits.max_buffers_per_session);
+  EXPECT_EQ(o.limits.max_bytes_per_session,
+            defaults.limits.max_bytes_per_session);
+  EXPECT_EQ(o.limits.max_in_flight_per_session,
+            defaults.limits.max_in_flight_per_session);
+  EXPECT_EQ(o.drain_timeout_ms, defaults.drain_timeout_ms);
+}
+
 TEST_F(OptionsTest, WrongFilesNameKeyAndLine) {
   const struct {
     const char* text;
