@@ -4,12 +4,11 @@
 #include <array>
 #include <bit>
 #include <cstddef>
+#include <mutex>
 #include <thread>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "engine/backends/registry.h"
 #include "engine/base/check.h"
 #include "engine/base/checked_math.h"
@@ -55,24 +54,24 @@ class StageTimer {
 // Decoders and scratch memory that are not in use. Thread-safety: safe.
 class WorkShelf {
  public:
-  std::unique_ptr<ImageDecoder> TakeDecoder() ABSL_LOCKS_EXCLUDED(mutex_);
-  void Return(std::unique_ptr<ImageDecoder> decoder)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  std::unique_ptr<ImageDecoder> TakeDecoder();
+  void Return(std::unique_ptr<ImageDecoder> decoder);
   // A heap buffer of at least `size_bytes`, whatever its content.
-  absl::StatusOr<std::shared_ptr<Buffer>> TakeBuffer(uint64_t size_bytes)
-      ABSL_LOCKS_EXCLUDED(mutex_);
-  void Return(std::shared_ptr<Buffer> buffer) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<std::shared_ptr<Buffer>> TakeBuffer(uint64_t size_bytes);
+  void Return(std::shared_ptr<Buffer> buffer);
 
  private:
-  absl::Mutex mutex_;
-  std::vector<std::unique_ptr<ImageDecoder>> decoders_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::shared_ptr<Buffer>> buffers_ ABSL_GUARDED_BY(mutex_);
-  uint64_t kept_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Guards all that follows. std::mutex, which ThreadSanitizer understands;
+  // Debian's Abseil is built without its annotations.
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<ImageDecoder>> decoders_;
+  std::vector<std::shared_ptr<Buffer>> buffers_;
+  uint64_t kept_bytes_ = 0;
 };
 
 std::unique_ptr<ImageDecoder> WorkShelf::TakeDecoder() {
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     if (!decoders_.empty()) {
       std::unique_ptr<ImageDecoder> decoder = std::move(decoders_.back());
       decoders_.pop_back();
@@ -83,7 +82,7 @@ std::unique_ptr<ImageDecoder> WorkShelf::TakeDecoder() {
 }
 
 void WorkShelf::Return(std::unique_ptr<ImageDecoder> decoder) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   if (decoders_.size() < kMaxKeptDecoders) {
     decoders_.push_back(std::move(decoder));
   }
@@ -92,7 +91,7 @@ void WorkShelf::Return(std::unique_ptr<ImageDecoder> decoder) {
 absl::StatusOr<std::shared_ptr<Buffer>> WorkShelf::TakeBuffer(
     uint64_t size_bytes) {
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     const auto smaller = [](const std::shared_ptr<Buffer>& a,
                             const std::shared_ptr<Buffer>& b) {
       return a->size_bytes() < b->size_bytes();
@@ -116,7 +115,7 @@ absl::StatusOr<std::shared_ptr<Buffer>> WorkShelf::TakeBuffer(
 }
 
 void WorkShelf::Return(std::shared_ptr<Buffer> buffer) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   if (buffers_.size() >= kMaxKeptBuffers ||
       kept_bytes_ + buffer->size_bytes() > kMaxKeptBytes) {
     return;

@@ -294,7 +294,7 @@ TEST(LimitTest, ProgressiveScansAreCounted) {
   recipe.color = JpegColor::kGrey;
   recipe.progressive = true;
   Bytes file = MakeJpeg(recipe, Samples(256, 90));
-  file.resize(file.size() - 2);
+  file.erase(file.end() - 2, file.end());
   // Empty DC refinement scans, each legal in form: one byte of data.
   Bytes scan = Segment(0xDA, {1, 1, 0, 0, 0, 0x10});
   for (int i = 0; i < 4; ++i) scan.push_back(std::byte{0});
