@@ -4,13 +4,13 @@
 #include <array>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/scheduler/fair_queue.h"
 #include "engine/base/error_detail.h"
 #include "engine/exec/monotonic_clock.h"
 
@@ -18,12 +18,10 @@ namespace preprocd {
 namespace {
 
 constexpr size_t kPriorities = 3;
-// Of this many picks in a row from higher priorities, the next one goes to a
-// lower one that waits: background work is slow, never starved.
+// A priority that waits while this many jobs of others were picked is next:
+// background work is slow, never starved. Every priority that waits gets at
+// least one of kPicksBeforeFloor + kPriorities - 1 picks.
 constexpr int kPicksBeforeFloor = 16;
-// Cost that a session may spend per turn of the round robin: one 1080p
-// picture read and one 640x640 tensor written.
-constexpr int64_t kQuantum = 1920 * 1080 + 640 * 640;
 
 absl::Status Cancelled() {
   ErrorDetail detail;
@@ -47,88 +45,6 @@ absl::Status Draining() {
                    "the daemon is stopping");
 }
 
-struct QueuedJob {
-  Job job;
-  int64_t queued_ns = 0;
-};
-
-// The jobs of one session at one priority.
-struct SessionQueue {
-  uint64_t session_id = 0;
-  std::deque<QueuedJob> jobs;
-  int64_t deficit = 0;
-};
-
-// Deficit round robin: the session at the front spends its deficit; when the
-// next job costs more, it goes to the back with a quantum more.
-class FairQueue {
- public:
-  bool empty() const { return queues_.empty(); }
-
-  void Push(QueuedJob job) {
-    for (SessionQueue& queue : queues_) {
-      if (queue.session_id == job.job.session_id) {
-        queue.jobs.push_back(std::move(job));
-        return;
-      }
-    }
-    SessionQueue& queue = queues_.emplace_back();
-    queue.session_id = job.job.session_id;
-    queue.deficit = kQuantum;
-    queue.jobs.push_back(std::move(job));
-  }
-
-  // REQUIRES: not empty.
-  QueuedJob Pop() {
-    while (true) {
-      SessionQueue& queue = queues_.front();
-      const int64_t cost = std::max<int64_t>(1, queue.jobs.front().job.cost);
-      // A lone session needs no turns.
-      if (queue.deficit < cost && queues_.size() > 1) {
-        queue.deficit += kQuantum;
-        queues_.push_back(std::move(queue));
-        queues_.pop_front();
-        continue;
-      }
-      queue.deficit -= cost;
-      QueuedJob job = std::move(queue.jobs.front());
-      queue.jobs.pop_front();
-      if (queue.jobs.empty()) queues_.pop_front();
-      return job;
-    }
-  }
-
-  template <typename Matches>
-  void Remove(uint64_t session_id, Matches matches,
-              std::vector<QueuedJob>& removed) {
-    for (auto queue = queues_.begin(); queue != queues_.end(); ++queue) {
-      if (queue->session_id != session_id) continue;
-      std::deque<QueuedJob> kept;
-      for (QueuedJob& job : queue->jobs) {
-        (matches(job.job) ? removed.emplace_back() : kept.emplace_back()) =
-            std::move(job);
-      }
-      if (kept.empty()) {
-        queues_.erase(queue);
-      } else {
-        queue->jobs = std::move(kept);
-      }
-      return;
-    }
-  }
-
-  void TakeAll(std::vector<QueuedJob>& removed) {
-    for (SessionQueue& queue : queues_) {
-      for (QueuedJob& job : queue.jobs) removed.push_back(std::move(job));
-    }
-    queues_.clear();
-  }
-
- private:
-  // One entry per session with work at this priority, so it is short.
-  std::deque<SessionQueue> queues_;
-};
-
 class RunningContext : public JobContext {
  public:
   explicit RunningContext(int64_t queue_ns) : queue_ns_(queue_ns) {}
@@ -138,218 +54,261 @@ class RunningContext : public JobContext {
   const int64_t queue_ns_;
 };
 
-}  // namespace
+// One bounded queue and the threads that serve it. The CPU pool is the only
+// one now; a device gets its own, with one thread. Thread-safety: safe.
+class Executor {
+ public:
+  Executor(int threads, int max_queued, Metrics& metrics)
+      : max_queued_(max_queued), metrics_(metrics) {
+    // The threads read `threads_` only under the mutex held here.
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (int i = 0; i < threads; ++i) {
+      threads_.emplace_back([this] { RunThread(); });
+    }
+  }
 
-// One queue and the threads that serve it. The CPU pool is the only executor
-// now; a device gets its own, with one thread.
-struct Scheduler::State {
-  State(const SchedulerOptions& o, Metrics& m) : options(o), metrics(m) {}
+  ~Executor() {
+    JobList removed;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      stopped_ = true;
+      joining_ = true;
+      for (FairQueue& queue : queues_) queue.TakeAll(removed);
+      BeginCancel(removed);
+    }
+    FinishCancel(removed);
+    work_ready_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
 
-  const SchedulerOptions options;
-  Metrics& metrics;
-  mutable std::mutex mutex;
-  std::condition_variable work_ready;
-  std::condition_variable idle;
-  std::array<FairQueue, kPriorities> queues;
-  int queued = 0;
-  int running = 0;
-  int sleeping = 0;
-  int picks_since_floor = 0;
-  bool stopped = false;
-  bool joining = false;
-  double average_ns = 1e6;  // of a job's run, for the retry hint
-  std::vector<std::thread> threads;
+  absl::Status Submit(Job& job) {
+    bool wake = false;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (stopped_) return Draining();
+      if (queued_ >= max_queued_) return QueueFull();
+      const auto priority = std::clamp<size_t>(
+          static_cast<size_t>(job.priority), 0, kPriorities - 1);
+      if (spare_.empty()) spare_.emplace_back();
+      JobList one;
+      one.splice(one.end(), spare_, spare_.begin());
+      one.front().job = std::move(job);
+      one.front().queued_ns = MonotonicNs();
+      queues_[priority].Push(one);
+      ++queued_;
+      PublishGauges();
+      wake = sleeping_ > 0;
+    }
+    // Outside the lock, so that the woken thread does not block on it at once.
+    if (wake) work_ready_.notify_one();
+    return absl::OkStatus();
+  }
+
+  void Cancel(uint64_t session_id,
+              absl::FunctionRef<bool(const Job&)> matches) {
+    JobList removed;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      for (FairQueue& queue : queues_) {
+        queue.Remove(session_id, matches, removed);
+      }
+      BeginCancel(removed);
+    }
+    FinishCancel(removed);
+  }
+
+  void Stop() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopped_ = true;
+  }
+
+  bool WaitIdle(int64_t timeout_ms) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return idle_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
+                          [this] { return Idle(); });
+  }
+
+  int queued() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return queued_;
+  }
+
+  int running() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return running_;
+  }
+
+ private:
+  // Everything below, the thread's loop aside: REQUIRES mutex_ held.
+  bool Idle() const {
+    return queued_ == 0 && running_ == 0 && cancelling_ == 0;
+  }
 
   void PublishGauges() {
-    metrics.SetQueued(queued);
-    metrics.SetRunning(running);
+    metrics_.SetQueued(queued_);
+    metrics_.SetRunning(running_);
   }
 
-  QueuedJob Pick() {
-    size_t highest = kPriorities;
-    size_t lower = kPriorities;
+  absl::Status QueueFull() const {
+    metrics_.CountRejected();
+    const double ns =
+        average_ns_ * queued_ / static_cast<double>(threads_.size());
+    ErrorDetail detail;
+    detail.reason = ErrorReason::kQueueFull;
+    detail.got = absl::StrCat(queued_ + 1);
+    detail.limit = absl::StrCat(max_queued_);
+    detail.retry_after_ms =
+        std::max<int64_t>(1, static_cast<int64_t>(ns / 1e6));
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, detail,
+        absl::StrCat("jobs queued ", queued_ + 1, " > ", max_queued_));
+  }
+
+  void Pick(JobList& to) {
+    size_t chosen = kPriorities;
     for (size_t p = kPriorities; p-- > 0;) {
-      if (queues[p].empty()) continue;
-      if (highest == kPriorities) {
-        highest = p;
-      } else if (lower == kPriorities) {
-        lower = p;
+      if (queues_[p].empty()) {
+        passed_over_[p] = 0;
+      } else if (chosen == kPriorities ||
+                 (passed_over_[p] >= kPicksBeforeFloor &&
+                  passed_over_[p] > passed_over_[chosen])) {
+        chosen = p;
       }
     }
-    size_t chosen = highest;
-    if (lower != kPriorities && ++picks_since_floor > kPicksBeforeFloor) {
-      chosen = lower;
-      picks_since_floor = 0;
-    } else if (lower == kPriorities) {
-      picks_since_floor = 0;
+    for (size_t p = 0; p < kPriorities; ++p) {
+      if (!queues_[p].empty()) ++passed_over_[p];
     }
-    return queues[chosen].Pop();
+    passed_over_[chosen] = 0;
+    queues_[chosen].Pop(to);
   }
 
-  int64_t RetryAfterMs() const {
-    const double threads_count = static_cast<double>(threads.size());
-    const double ns = average_ns * queued / threads_count;
-    return std::max<int64_t>(1, static_cast<int64_t>(ns / 1e6));
+  void BeginCancel(const JobList& removed) {
+    queued_ -= static_cast<int>(removed.size());
+    cancelling_ += static_cast<int>(removed.size());
+    PublishGauges();
+  }
+
+  // Without the mutex: `done` may submit or cancel again, and the closures
+  // may hold the last reference to mapped memory.
+  void FinishCancel(JobList& removed) {
+    for (QueuedJob& queued : removed) {
+      metrics_.CountCancelled();
+      queued.job.done(Cancelled());
+      queued.job = Job();
+    }
+    if (removed.empty()) return;
+    std::lock_guard<std::mutex> lock(mutex_);
+    cancelling_ -= static_cast<int>(removed.size());
+    spare_.splice(spare_.end(), removed);
+    if (Idle()) idle_.notify_all();
   }
 
   void RunThread() {
-    std::unique_lock<std::mutex> lock(mutex);
+    JobList one;
+    std::unique_lock<std::mutex> lock(mutex_);
     while (true) {
-      if (queued == 0) {
-        if (joining) return;
-        ++sleeping;
-        work_ready.wait(lock);
-        --sleeping;
+      if (queued_ == 0) {
+        if (joining_) return;
+        ++sleeping_;
+        work_ready_.wait(lock);
+        --sleeping_;
         continue;
       }
-      QueuedJob job = Pick();
-      --queued;
-      ++running;
+      Pick(one);
+      --queued_;
+      ++running_;
+      PublishGauges();
       lock.unlock();
-      const int64_t ran_ns = RunJob(job);
+      const int64_t ran_ns = Run(one.front());
       lock.lock();
-      --running;
-      average_ns += 0.1 * (static_cast<double>(ran_ns) - average_ns);
-      if (queued == 0 && running == 0) {
-        PublishGauges();
-        idle.notify_all();
+      spare_.splice(spare_.begin(), one);
+      --running_;
+      PublishGauges();
+      if (ran_ns >= 0) {
+        average_ns_ += 0.1 * (static_cast<double>(ran_ns) - average_ns_);
       }
+      if (Idle()) idle_.notify_all();
     }
   }
 
-  // Returns how long `work` took.
-  int64_t RunJob(QueuedJob& queued_job) {
-    Job& job = queued_job.job;
+  // Without the mutex. Returns how long the work took; -1 when it never ran.
+  int64_t Run(QueuedJob& queued) {
+    Job& job = queued.job;
     const int64_t start_ns = MonotonicNs();
+    int64_t ran_ns = -1;
     if (job.deadline_ns != 0 && start_ns >= job.deadline_ns) {
-      metrics.CountExpired();
+      metrics_.CountExpired();
       job.done(Expired());
-      return 0;
+    } else {
+      RunningContext context(start_ns - queued.queued_ns);
+      absl::Status status = job.work(context);
+      ran_ns = MonotonicNs() - start_ns;
+      job.done(std::move(status));
     }
-    RunningContext context(start_ns - queued_job.queued_ns);
-    absl::Status status = job.work(context);
-    const int64_t ran_ns = MonotonicNs() - start_ns;
-    job.done(std::move(status));
+    // Here, not under the mutex: unmapping what the closures hold is slow.
+    job = Job();
     return ran_ns;
   }
 
-  // Called without the mutex: `done` may submit or cancel again.
-  void FinishCancelled(std::vector<QueuedJob>& removed) {
-    for (QueuedJob& job : removed) {
-      metrics.CountCancelled();
-      job.job.done(Cancelled());
-    }
-    if (removed.empty()) return;
-    std::lock_guard<std::mutex> lock(mutex);
-    if (queued == 0 && running == 0) idle.notify_all();
-  }
+  const int max_queued_;
+  Metrics& metrics_;
+  mutable std::mutex mutex_;
+  std::condition_variable work_ready_;
+  std::condition_variable idle_;
+  std::array<FairQueue, kPriorities> queues_;
+  // Picks since the priority had its last one, while it waits.
+  std::array<int, kPriorities> passed_over_ = {};
+  JobList spare_;  // nodes for the next jobs; as many as ever waited at once
+  int queued_ = 0;
+  int running_ = 0;
+  int cancelling_ = 0;  // removed, `done` not yet called
+  int sleeping_ = 0;
+  bool stopped_ = false;
+  bool joining_ = false;
+  double average_ns_ = 1e6;  // of a job's run, for the retry hint
+  std::vector<std::thread> threads_;
+};
+
+int ThreadCount(int wanted) {
+  if (wanted > 0) return wanted;
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+struct Scheduler::State {
+  State(const SchedulerOptions& options, Metrics& metrics)
+      : cpu(ThreadCount(options.cpu_threads), options.max_queued, metrics) {}
+
+  Executor cpu;
 };
 
 Scheduler::Scheduler(const SchedulerOptions& options, Metrics& metrics)
-    : state_(std::make_unique<State>(options, metrics)) {
-  int count = options.cpu_threads;
-  if (count <= 0) {
-    count = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  }
-  // The threads read `threads` only under the mutex held here.
-  std::lock_guard<std::mutex> lock(state_->mutex);
-  for (int i = 0; i < count; ++i) {
-    state_->threads.emplace_back(
-        [state = state_.get()] { state->RunThread(); });
-  }
-}
+    : state_(std::make_unique<State>(options, metrics)) {}
 
-Scheduler::~Scheduler() {
-  Stop();
-  std::vector<QueuedJob> removed;
-  {
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    for (FairQueue& queue : state_->queues) queue.TakeAll(removed);
-    state_->queued = 0;
-    state_->joining = true;
-  }
-  state_->FinishCancelled(removed);
-  state_->work_ready.notify_all();
-  for (std::thread& thread : state_->threads) thread.join();
-}
+Scheduler::~Scheduler() = default;
 
-absl::Status Scheduler::Submit(Job& job) {
-  bool wake = false;
-  {
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    if (state_->stopped) return Draining();
-    if (state_->queued >= state_->options.max_queued) {
-      state_->metrics.CountRejected();
-      ErrorDetail detail;
-      detail.reason = ErrorReason::kQueueFull;
-      detail.got = absl::StrCat(state_->queued + 1);
-      detail.limit = absl::StrCat(state_->options.max_queued);
-      detail.retry_after_ms = state_->RetryAfterMs();
-      return MakeError(absl::StatusCode::kResourceExhausted, detail,
-                       absl::StrCat("jobs queued ", state_->queued + 1, " > ",
-                                    state_->options.max_queued));
-    }
-    const auto priority = std::clamp<size_t>(static_cast<size_t>(job.priority),
-                                             0, kPriorities - 1);
-    state_->queues[priority].Push({std::move(job), MonotonicNs()});
-    ++state_->queued;
-    state_->PublishGauges();
-    wake = state_->sleeping > 0;
-  }
-  // Outside the lock, so that the woken thread does not block on it at once.
-  if (wake) state_->work_ready.notify_one();
-  return absl::OkStatus();
-}
+absl::Status Scheduler::Submit(Job& job) { return state_->cpu.Submit(job); }
 
 void Scheduler::CancelRequest(uint64_t session_id, uint64_t request_id) {
   if (request_id == 0) return;
-  std::vector<QueuedJob> removed;
-  {
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    for (FairQueue& queue : state_->queues) {
-      queue.Remove(
-          session_id,
-          [request_id](const Job& job) { return job.request_id == request_id; },
-          removed);
-    }
-    state_->queued -= static_cast<int>(removed.size());
-  }
-  state_->FinishCancelled(removed);
+  state_->cpu.Cancel(session_id, [request_id](const Job& job) {
+    return job.request_id == request_id;
+  });
 }
 
 void Scheduler::CancelSession(uint64_t session_id) {
-  std::vector<QueuedJob> removed;
-  {
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    for (FairQueue& queue : state_->queues) {
-      queue.Remove(
-          session_id, [](const Job&) { return true; }, removed);
-    }
-    state_->queued -= static_cast<int>(removed.size());
-  }
-  state_->FinishCancelled(removed);
+  state_->cpu.Cancel(session_id, [](const Job&) { return true; });
 }
 
-void Scheduler::Stop() {
-  std::lock_guard<std::mutex> lock(state_->mutex);
-  state_->stopped = true;
-}
+void Scheduler::Stop() { state_->cpu.Stop(); }
 
 bool Scheduler::WaitIdle(int64_t timeout_ms) {
-  std::unique_lock<std::mutex> lock(state_->mutex);
-  return state_->idle.wait_for(
-      lock, std::chrono::milliseconds(timeout_ms),
-      [this] { return state_->queued == 0 && state_->running == 0; });
+  return state_->cpu.WaitIdle(timeout_ms);
 }
 
-int Scheduler::queued() const {
-  std::lock_guard<std::mutex> lock(state_->mutex);
-  return state_->queued;
-}
+int Scheduler::queued() const { return state_->cpu.queued(); }
 
-int Scheduler::running() const {
-  std::lock_guard<std::mutex> lock(state_->mutex);
-  return state_->running;
-}
+int Scheduler::running() const { return state_->cpu.running(); }
 
 }  // namespace preprocd

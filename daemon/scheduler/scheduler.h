@@ -1,8 +1,11 @@
 // Runs jobs on executors: one bounded queue per executor, three priorities,
 // deficit round robin between sessions inside a priority, deadlines and
 // cancellation. Jobs are plain closures; the scheduler knows no pixels.
+// Between priorities the highest goes first, but one that waited for 16 picks
+// of others is next, so that none starves.
 // Owns: the executors' threads; joined by the destructor after Stop.
-// Thread-safety: safe.
+// Thread-safety: safe. Submit wakes at most one thread and, once as many jobs
+// have waited as ever will, allocates nothing.
 // Limits: SchedulerOptions::max_queued per executor.
 // Life cycle of a job:
 //   Submit -> queued -> running -> done(OK or the job's status)
@@ -65,13 +68,15 @@ class Scheduler {
   //   kUnavailable DRAINING          after Stop
   absl::Status Submit(Job& job);
 
-  // Removes queued jobs; running ones finish. `done` gets kCancelled.
+  // Removes queued jobs; running ones finish. `done` gets kCancelled and has
+  // returned when these do.
   void CancelRequest(uint64_t session_id, uint64_t request_id);
   void CancelSession(uint64_t session_id);
 
   // Refuses new jobs. Queued and running ones finish.
   void Stop();
-  // True when nothing is queued or running before `timeout_ms` passed.
+  // True when, before `timeout_ms` passed, nothing was queued or running and
+  // every `done` had returned. Not from `work` or `done`.
   bool WaitIdle(int64_t timeout_ms);
 
   int queued() const;

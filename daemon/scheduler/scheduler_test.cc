@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -14,6 +18,19 @@
 #include "daemon/metrics/metrics.h"
 #include "engine/base/error_detail.h"
 #include "engine/exec/monotonic_clock.h"
+
+namespace {
+std::atomic<int> g_allocations = 0;
+}  // namespace
+
+// Counts what the whole program allocates while a test looks.
+void* operator new(size_t size) {
+  g_allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* memory = malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { free(memory); }
+void operator delete(void* memory, size_t) noexcept { free(memory); }
 
 namespace preprocd {
 namespace {
@@ -143,6 +160,52 @@ TEST(SchedulerTest, HigherPriorityFirstButTheLowestIsNotStarved) {
   EXPECT_NE(ran.back(), "low");
 }
 
+TEST(SchedulerTest, NoPriorityStarvesUnderTheTwoAboveIt) {
+  Metrics metrics;
+  Scheduler scheduler(Threads(1), metrics);
+  Recorder recorder;
+  Plug plug(scheduler);
+  Job low = recorder.Make("low", 1, Priority::kBackground);
+  ASSERT_TRUE(scheduler.Submit(low).ok());
+  for (int i = 0; i < 60; ++i) {
+    Job high = recorder.Make("high", 2, Priority::kHigh);
+    ASSERT_TRUE(scheduler.Submit(high).ok());
+    Job normal = recorder.Make("normal", 3);
+    ASSERT_TRUE(scheduler.Submit(normal).ok());
+  }
+  plug.Release();
+  ASSERT_TRUE(scheduler.WaitIdle(kLongMs));
+  const std::vector<std::string> ran = recorder.ran();
+  ASSERT_EQ(ran.size(), 121u);
+  const auto first = [&ran](const std::string& name) {
+    return std::find(ran.begin(), ran.end(), name) - ran.begin();
+  };
+  EXPECT_EQ(first("high"), 0);
+  EXPECT_LE(first("normal"), 18);
+  EXPECT_LE(first("low"), 18);
+  // The floor is an exception: of any 18 picks at most two are not high.
+  EXPECT_GE(std::count(ran.begin(), ran.begin() + 54, "high"), 48);
+}
+
+TEST(SchedulerTest, ADeadlineIsLookedAtWhenTheTurnComes) {
+  Metrics metrics;
+  Scheduler scheduler(Threads(1), metrics);
+  Recorder recorder;
+  Plug plug(scheduler);
+  Job job = recorder.Make("late", 1);
+  job.deadline_ns = MonotonicNs() + 1'000'000;
+  const int64_t deadline_ns = job.deadline_ns;
+  ASSERT_TRUE(scheduler.Submit(job).ok());
+  Job in_time = recorder.Make("in time", 1);
+  in_time.deadline_ns = MonotonicNs() + kLongMs * 1'000'000;
+  ASSERT_TRUE(scheduler.Submit(in_time).ok());
+  while (MonotonicNs() <= deadline_ns) std::this_thread::yield();
+  plug.Release();
+  ASSERT_TRUE(scheduler.WaitIdle(kLongMs));
+  EXPECT_EQ(recorder.ran(), std::vector<std::string>{"in time"});
+  EXPECT_EQ(recorder.done().size(), 2u);
+}
+
 TEST(SchedulerTest, ExpiredWorkIsNotStarted) {
   Metrics metrics;
   Scheduler scheduler(Threads(1), metrics);
@@ -179,6 +242,90 @@ TEST(SchedulerTest, CancelRemovesOnlyWhatItNames) {
   ASSERT_TRUE(scheduler.WaitIdle(kLongMs));
   EXPECT_EQ(recorder.ran(), std::vector<std::string>{"b"});
   EXPECT_EQ(recorder.done().size(), 3u);
+}
+
+TEST(SchedulerTest, DoneIsCalledOnceWhoeverWinsTheRaceToCancel) {
+  constexpr int kJobs = 2000;
+  Metrics metrics;
+  Scheduler scheduler(Threads(2, kJobs), metrics);
+  std::vector<std::atomic<int>> done(kJobs);
+  std::atomic<int> submitted = 0;
+  std::thread canceller([&] {
+    for (int i = 0; i < kJobs; ++i) {
+      while (submitted.load() <= i) std::this_thread::yield();
+      scheduler.CancelRequest(1, static_cast<uint64_t>(i) + 1);
+      if (i % 100 == 0) scheduler.CancelSession(1);
+    }
+  });
+  for (int i = 0; i < kJobs; ++i) {
+    Job job;
+    job.session_id = 1;
+    job.request_id = static_cast<uint64_t>(i) + 1;
+    job.work = [](JobContext&) { return absl::OkStatus(); };
+    job.done = [&done, i](absl::Status status) {
+      EXPECT_TRUE(status.ok() || absl::IsCancelled(status)) << status;
+      ++done[static_cast<size_t>(i)];
+    };
+    ASSERT_TRUE(scheduler.Submit(job).ok());
+    submitted = i + 1;
+  }
+  canceller.join();
+  ASSERT_TRUE(scheduler.WaitIdle(kLongMs));
+  for (const std::atomic<int>& count : done) EXPECT_EQ(count, 1);
+  EXPECT_EQ(scheduler.queued(), 0);
+  EXPECT_EQ(scheduler.running(), 0);
+}
+
+// What a closure holds (the last reference to mapped memory, a session) is
+// let go outside the scheduler's lock and before it calls itself idle.
+TEST(SchedulerTest, ClosuresMayUseTheSchedulerWhenTheyAreDestroyed) {
+  Metrics metrics;
+  Scheduler scheduler(Threads(1), metrics);
+  std::atomic<int> destroyed = 0;
+  const auto make = [&] {
+    auto held = std::shared_ptr<int>(new int(0), [&](int* value) {
+      delete value;
+      scheduler.CancelSession(12);
+      ++destroyed;
+    });
+    Job job;
+    job.session_id = 11;
+    job.work = [held](JobContext&) { return absl::OkStatus(); };
+    job.done = [held](absl::Status) {};
+    return job;
+  };
+  Job ran = make();
+  ASSERT_TRUE(scheduler.Submit(ran).ok());
+  ASSERT_TRUE(scheduler.WaitIdle(kLongMs));
+  EXPECT_EQ(destroyed, 1);
+  Plug plug(scheduler);
+  Job cancelled = make();
+  ASSERT_TRUE(scheduler.Submit(cancelled).ok());
+  scheduler.CancelSession(11);
+  EXPECT_EQ(destroyed, 2);
+  plug.Release();
+  ASSERT_TRUE(scheduler.WaitIdle(kLongMs));
+}
+
+TEST(SchedulerTest, SteadyStateAllocatesNothing) {
+  Metrics metrics;
+  Scheduler scheduler(Threads(2), metrics);
+  const auto round = [&](uint64_t session) {
+    Job job;
+    job.session_id = session;
+    job.work = [](JobContext&) { return absl::OkStatus(); };
+    job.done = [](absl::Status) {};
+    const bool accepted = scheduler.Submit(job).ok();
+    return scheduler.WaitIdle(kLongMs) && accepted;
+  };
+  ASSERT_TRUE(round(1));
+  const int before = g_allocations;
+  int answered = 0;
+  // Sessions come and go; their ids are never the same again.
+  for (uint64_t i = 0; i < 1000; ++i) answered += round(i) ? 1 : 0;
+  const int after = g_allocations;
+  EXPECT_EQ(answered, 1000);
+  EXPECT_EQ(after - before, 0);
 }
 
 TEST(SchedulerTest, AFullQueueRefusesWithAHintAndLeavesTheJob) {
