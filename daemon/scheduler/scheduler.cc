@@ -84,7 +84,7 @@ class Executor {
   absl::Status Submit(Job& job) {
     bool wake = false;
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      std::unique_lock<std::mutex> lock(mutex_);
       if (stopped_) return Draining();
       if (queued_ >= max_queued_) return QueueFull();
       const auto priority = std::clamp<size_t>(
@@ -92,8 +92,13 @@ class Executor {
       if (spare_.empty()) spare_.emplace_back();
       JobList one;
       one.splice(one.end(), spare_, spare_.begin());
+      const bool run_here = job.may_run_here && HasIdleThread();
       one.front().job = std::move(job);
       one.front().queued_ns = MonotonicNs();
+      if (run_here) {
+        RunCounted(one, lock);
+        return absl::OkStatus();
+      }
       queues_[priority].Push(one);
       ++queued_;
       PublishGauges();
@@ -142,6 +147,11 @@ class Executor {
   // Everything below, the thread's loop aside: REQUIRES mutex_ held.
   bool Idle() const {
     return queued_ == 0 && running_ == 0 && cancelling_ == 0;
+  }
+
+  // As many jobs at once as there are threads, whoever runs them.
+  bool HasIdleThread() const {
+    return queued_ == 0 && running_ < static_cast<int>(threads_.size());
   }
 
   void PublishGauges() {
@@ -216,19 +226,24 @@ class Executor {
       }
       Pick(one);
       --queued_;
-      ++running_;
-      PublishGauges();
-      lock.unlock();
-      const int64_t ran_ns = Run(one.front());
-      lock.lock();
-      spare_.splice(spare_.begin(), one);
-      --running_;
-      PublishGauges();
-      if (ran_ns >= 0) {
-        average_ns_ += 0.1 * (static_cast<double>(ran_ns) - average_ns_);
-      }
-      if (Idle()) idle_.notify_all();
+      RunCounted(one, lock);
     }
+  }
+
+  // Runs the one job of `one` with the mutex released and takes its node back.
+  void RunCounted(JobList& one, std::unique_lock<std::mutex>& lock) {
+    ++running_;
+    PublishGauges();
+    lock.unlock();
+    const int64_t ran_ns = Run(one.front());
+    lock.lock();
+    spare_.splice(spare_.begin(), one);
+    --running_;
+    PublishGauges();
+    if (ran_ns >= 0) {
+      average_ns_ += 0.1 * (static_cast<double>(ran_ns) - average_ns_);
+    }
+    if (Idle()) idle_.notify_all();
   }
 
   // Without the mutex. Returns how long the work took; -1 when it never ran.

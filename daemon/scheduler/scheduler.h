@@ -10,8 +10,9 @@
 // Life cycle of a job:
 //   Submit -> queued -> running -> done(OK or the job's status)
 //                    \-> done(kCancelled | kDeadlineExceeded), never started
-// `done` is called exactly once per accepted job, on an executor thread or
-// the thread that cancels; never for a job that Submit refused.
+// `done` is called exactly once per accepted job, on an executor thread, the
+// submitting thread (Job::may_run_here) or the thread that cancels; never for
+// a job that Submit refused.
 #ifndef DAEMON_SCHEDULER_SCHEDULER_H_
 #define DAEMON_SCHEDULER_SCHEDULER_H_
 
@@ -51,6 +52,10 @@ struct Job {
   int64_t deadline_ns = 0;
   // Estimated cost for the round robin, in pixels written plus read; >= 1.
   int64_t cost = 1;
+  // The work is short and never blocks, so that the submitting thread may run
+  // it at once when an executor thread is free and nothing waits: a hand-off
+  // would cost more than the work.
+  bool may_run_here = false;
   // Runs on an executor thread.
   absl::AnyInvocable<absl::Status(JobContext&)> work;
   // Called once with the result of `work` or why it never ran.
@@ -63,6 +68,7 @@ class Scheduler {
   // Cancels what is queued, waits for what runs.
   ~Scheduler();
 
+  // Queues the job, or runs it before returning (Job::may_run_here).
   // Errors (job untouched, `done` not called):
   //   kResourceExhausted QUEUE_FULL  with retry_after_ms from the queue's pace
   //   kUnavailable DRAINING          after Stop

@@ -386,6 +386,39 @@ TEST(SchedulerTest, DestructionCancelsWhatIsQueued) {
   EXPECT_EQ(recorder.done()[0].second.code(), absl::StatusCode::kCancelled);
 }
 
+TEST(SchedulerTest, ShortWorkRunsOnTheSubmittingThreadWhenNothingWaits) {
+  Metrics metrics;
+  Scheduler scheduler(Threads(1), metrics);
+  std::thread::id ran_on;
+  int done = 0;
+  const auto submit = [&] {
+    Job job;
+    job.session_id = 1;
+    job.may_run_here = true;
+    job.work = [&](JobContext&) {
+      ran_on = std::this_thread::get_id();
+      return absl::OkStatus();
+    };
+    job.done = [&](absl::Status) { ++done; };
+    return scheduler.Submit(job);
+  };
+  ASSERT_TRUE(submit().ok());
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(ran_on, std::this_thread::get_id());
+
+  // With the only thread busy it waits its turn like everything else.
+  Plug plug(scheduler);
+  ASSERT_TRUE(submit().ok());
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(scheduler.queued(), 1);
+  plug.Release();
+  ASSERT_TRUE(scheduler.WaitIdle(kLongMs));
+  EXPECT_EQ(done, 2);
+  EXPECT_NE(ran_on, std::this_thread::get_id());
+  scheduler.Stop();
+  EXPECT_EQ(submit().code(), absl::StatusCode::kUnavailable);
+}
+
 TEST(SchedulerTest, DoneMaySubmitAgain) {
   Metrics metrics;
   Scheduler scheduler(Threads(2), metrics);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <new>
 #include <stdexcept>
 #include <utility>
@@ -61,6 +62,27 @@ int64_t CostOf(const WorkItem& item) {
     pixels = static_cast<int64_t>(item.source.size_bytes) * 8;
   }
   return std::max<int64_t>(pixels, 1);
+}
+
+// Pixels read plus written below which a convert takes about as long as
+// handing it to another thread would (tens of microseconds).
+constexpr int64_t kMaxCostHere = 32 * 1024;
+
+bool IsMapped(const std::shared_ptr<const RegisteredBuffer>& registered) {
+  if (registered == nullptr) return false;
+  return std::all_of(registered->memory.begin(), registered->memory.end(),
+                     [](const std::shared_ptr<Buffer>& memory) {
+                       return memory->kind() == BufferKind::kMemfd;
+                     });
+}
+
+// Raw pixels between mapped memfds on the CPU: nothing in it can block. A
+// dma-buf may wait for a fence, a copied memfd for its bytes.
+bool MayRunHere(const WorkItem& item, int64_t cost) {
+  return cost <= kMaxCostHere && item.plan.has_value() &&
+         item.plan->backend == "cpu" && !item.source.encoded &&
+         IsMapped(item.source.registered) &&
+         IsMapped(item.destination.registered);
 }
 
 BufferOwner OwnerOf(const WorkItem& item) {
@@ -164,6 +186,7 @@ absl::Status Service::Submit(std::unique_ptr<WorkItem>& item) {
   job.priority = item->bounds.priority;
   job.deadline_ns = item->bounds.deadline_ns;
   job.cost = CostOf(*item);
+  job.may_run_here = MayRunHere(*item, job.cost);
   // One pointer each, so that the closures need no memory of their own; the
   // scheduler calls `done` once for every job it accepted.
   WorkItem* raw = item.get();

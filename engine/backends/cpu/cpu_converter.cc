@@ -21,8 +21,10 @@
 namespace preprocd {
 namespace {
 
-// Splitting fewer rows costs more in wake-ups than it saves.
+// Splitting fewer rows, or fewer pixels (read or written, whichever is more),
+// costs more in wake-ups than it saves.
 constexpr int kMinBandRows = 16;
+constexpr int64_t kMinBandPixels = 64 * 1024;
 // Tap tables kept for later converts of the same extents.
 constexpr size_t kMaxCachedTaps = 32;
 
@@ -217,6 +219,17 @@ void CopyRows(const ConvertPlan& plan, const ConstImageView& source,
   }
 }
 
+// Destination rows that are worth a thread of their own.
+int MinBandRows(const ConvertPlan& plan) {
+  const Rect& shown = plan.placement.shown;
+  const int64_t pixels =
+      std::max(int64_t{shown.width} * shown.height,
+               int64_t{plan.destination.width} * plan.destination.height);
+  const int64_t height = plan.destination.height;
+  return static_cast<int>(std::clamp<int64_t>(kMinBandPixels * height / pixels,
+                                              kMinBandRows, kMaxImageAxis));
+}
+
 class CpuConverter : public Converter {
  public:
   const Capabilities& capabilities() const override { return capabilities_; }
@@ -250,7 +263,7 @@ class CpuConverter : public Converter {
     const PixelFormatInfo& to = GetPixelFormatInfo(plan.destination.format);
     const int block = 1 << to.chroma_y_shift;
     const int height = plan.destination.height;
-    pool.ParallelRows((height + block - 1) / block, kMinBandRows / block,
+    pool.ParallelRows((height + block - 1) / block, MinBandRows(plan) / block,
                       [&](int begin, int end) {
                         renderer.RenderRows(begin * block,
                                             std::min(height, end * block));
