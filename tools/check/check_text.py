@@ -92,7 +92,8 @@ def function_errors(tree: Tree, path: str) -> list[str]:
         elif not start and re.match(r"^[A-Za-z_]", line):
             if not NO_FUNCTION.match(line) and "(" in line:
                 start = number
-        if start and line.endswith(";") and not line.startswith(" "):
+        # Declarations and functions that begin and end on one line.
+        if start and line.endswith((";", "}")) and not line.startswith(" "):
             start = 0
     return errors
 
