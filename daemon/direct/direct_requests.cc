@@ -59,8 +59,6 @@ absl::Status Echo(const preproc::v1::EchoRequest& request,
 // The operation of a frame that the contract has and this build lacks.
 std::optional<Operation> OperationNotBuilt(const ClientFrame& request) {
   switch (request.body_case()) {
-    case ClientFrame::kPlanTiles:
-      return Operation::kPlanTiles;
     case ClientFrame::kTile:
       return Operation::kTile;
     case ClientFrame::kTileOne:
@@ -224,6 +222,10 @@ absl::Status DirectConnection::Answer(Exchange& exchange,
     case ClientFrame::kExplain:
       RETURN_IF_ERROR(
           service.Explain(call, request.explain(), reply.mutable_explain()));
+      break;
+    case ClientFrame::kPlanTiles:
+      RETURN_IF_ERROR(service.PlanTiles(call, request.plan_tiles(),
+                                        reply.mutable_plan_tiles()));
       break;
     case ClientFrame::kCapabilities:
       RETURN_IF_ERROR(service.Capabilities(call, request.capabilities(),

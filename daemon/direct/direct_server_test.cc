@@ -106,10 +106,29 @@ TEST_F(DirectServerTest, CheapOperationsAnswer) {
   EXPECT_GT(client.Call(capabilities).capabilities().operations_size(), 0);
 }
 
+TEST_F(DirectServerTest, TileGridsArePlanned) {
+  DirectClient client(path_);
+  v1::ClientFrame frame;
+  v1::PlanTilesRequest* request = frame.mutable_plan_tiles();
+  request->mutable_frame()->set_width(1920);
+  request->mutable_frame()->set_height(1080);
+  request->mutable_grid()->mutable_tile()->set_width(640);
+  request->mutable_grid()->mutable_tile()->set_height(640);
+  request->mutable_grid()->set_overlap(0.2f);
+  const v1::ServerFrame reply = client.Call(frame);
+  ASSERT_EQ(reply.plan_tiles().tiles_size(), 8);
+  EXPECT_EQ(reply.plan_tiles().columns(), 4);
+  EXPECT_EQ(reply.plan_tiles().tiles(7).crop().x(), 1280);
+  EXPECT_EQ(reply.plan_tiles().tiles(7).crop().y(), 440);
+  request->mutable_grid()->set_overlap(1);
+  ExpectErrorReply(client.Call(frame), absl::StatusCode::kInvalidArgument,
+                   v1::ERROR_REASON_FIELD_INVALID);
+}
+
 TEST_F(DirectServerTest, OperationsNotBuiltSaySo) {
   DirectClient client(path_);
-  std::vector<v1::ClientFrame> frames(9);
-  frames[0].mutable_plan_tiles();
+  std::vector<v1::ClientFrame> frames(8);
+  frames[0].mutable_merge_detections();
   frames[1].mutable_tile();
   frames[2].mutable_tile_one();
   frames[3].mutable_materialize_masks();
@@ -117,7 +136,6 @@ TEST_F(DirectServerTest, OperationsNotBuiltSaySo) {
   frames[5].mutable_prepare();
   frames[6].mutable_run();
   frames[7].mutable_lift_boxes();
-  frames[8].mutable_merge_detections();
   for (const v1::ClientFrame& frame : frames) {
     ExpectErrorReply(client.Call(frame), absl::StatusCode::kUnimplemented,
                      v1::ERROR_REASON_NOT_BUILT);

@@ -51,9 +51,10 @@ class PreprocRpc final : public v1::Preproc::CallbackService {
     return Answer(callers_, context, request, reply,
                   &preprocd::Service::Capabilities);
   }
-  Reactor* PlanTiles(Context* context, const v1::PlanTilesRequest*,
-                     v1::PlanTilesReply*) override {
-    return RefuseNotBuilt(callers_, context, Operation::kPlanTiles);
+  Reactor* PlanTiles(Context* context, const v1::PlanTilesRequest* request,
+                     v1::PlanTilesReply* reply) override {
+    return Answer(callers_, context, request, reply,
+                  &preprocd::Service::PlanTiles);
   }
   Reactor* Tile(Context* context, const v1::TileRequest*,
                 v1::TileReply*) override {

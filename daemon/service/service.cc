@@ -107,11 +107,12 @@ void AddOperation(absl::string_view name, bool available,
 void AddOperations(v1::CapabilitiesReply* reply) {
   for (const Operation operation :
        {Operation::kConvert, Operation::kDecode, Operation::kPeek,
-        Operation::kEncode, Operation::kExplain, Operation::kCapabilities}) {
+        Operation::kEncode, Operation::kExplain, Operation::kCapabilities,
+        Operation::kPlanTiles}) {
     AddOperation(OperationName(operation), true, reply);
   }
   for (const Operation operation :
-       {Operation::kPlanTiles, Operation::kTile, Operation::kTileOne,
+       {Operation::kTile, Operation::kTileOne,
         Operation::kLiftBoxes, Operation::kMergeDetections,
         Operation::kMaterializeMasks, Operation::kDrawMasks,
         Operation::kPrepare, Operation::kRun}) {

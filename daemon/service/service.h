@@ -88,6 +88,10 @@ class Service {
   absl::Status Capabilities(const CallContext& call,
                             const preproc::v1::CapabilitiesRequest& request,
                             preproc::v1::CapabilitiesReply* reply);
+  // Pure. Errors: those of PlanTiles (engine/image/tile_grid.h).
+  absl::Status PlanTiles(const CallContext& call,
+                         const preproc::v1::PlanTilesRequest& request,
+                         preproc::v1::PlanTilesReply* reply);
   // An operation of the contract that this build lacks: counts the request
   // and answers UNIMPLEMENTED with reason NOT_BUILT.
   absl::Status NotBuiltYet(const CallContext& call, Operation operation);
