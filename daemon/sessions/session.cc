@@ -136,6 +136,22 @@ absl::Status Session::Unregister(uint64_t buffer_id, uint32_t generation) {
   return absl::OkStatus();
 }
 
+bool Session::Holds(const RegisteredBuffer& buffer) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = buffers_.find(buffer.buffer_id);
+  return found != buffers_.end() && found->second.get() == &buffer;
+}
+
+void Session::Withdraw(const RegisteredBuffer& buffer) {
+  std::shared_ptr<const RegisteredBuffer> removed;
+  absl::MutexLock lock(&mutex_);
+  const auto found = buffers_.find(buffer.buffer_id);
+  if (found == buffers_.end() || found->second.get() != &buffer) return;
+  bytes_ -= static_cast<int64_t>(buffer.cost_bytes);
+  removed = std::move(found->second);
+  buffers_.erase(found);
+}
+
 std::vector<std::shared_ptr<const RegisteredBuffer>> Session::List() const {
   std::vector<std::shared_ptr<const RegisteredBuffer>> list;
   {

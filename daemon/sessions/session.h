@@ -79,6 +79,12 @@ class Session {
   // Errors: as Find.
   absl::Status Unregister(uint64_t buffer_id, uint32_t generation);
 
+  // Whether exactly this registration is held, not another of the same id.
+  bool Holds(const RegisteredBuffer& buffer) const;
+  // Removes exactly this registration; nothing when it is not held any more,
+  // even if its id and generation are in use again.
+  void Withdraw(const RegisteredBuffer& buffer);
+
   std::vector<std::shared_ptr<const RegisteredBuffer>> List() const;
 
   // One request more in flight, unless the session is at its bound

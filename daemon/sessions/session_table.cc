@@ -46,29 +46,39 @@ bool EqualInConstantTime(const SessionToken& token, absl::string_view other) {
   return difference == 0;
 }
 
+// How many bytes follow this lead byte of UTF-8, and the bounds of the first
+// of them, which rule out overlong forms, surrogates and what is above
+// U+10FFFF. Source: RFC 3629, section 4.
+struct Utf8Tail {
+  int bytes = -1;  // -1: no lead byte
+  unsigned char first_min = 0x80;
+  unsigned char first_max = 0xbf;
+};
+
+Utf8Tail TailOf(unsigned char lead) {
+  if (lead < 0x80) return {0};
+  if (lead >= 0xc2 && lead <= 0xdf) return {1};
+  if (lead == 0xe0) return {2, 0xa0, 0xbf};
+  if (lead == 0xed) return {2, 0x80, 0x9f};
+  if (lead >= 0xe1 && lead <= 0xef) return {2};
+  if (lead == 0xf0) return {3, 0x90, 0xbf};
+  if (lead >= 0xf1 && lead <= 0xf3) return {3};
+  if (lead == 0xf4) return {3, 0x80, 0x8f};
+  return {};
+}
+
 bool IsUtf8(absl::string_view text) {
   size_t i = 0;
   while (i < text.size()) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    size_t extra = 0;
-    if (lead >= 0x80) {
-      if (lead >= 0xc2 && lead <= 0xdf) {
-        extra = 1;
-      } else if ((lead & 0xf0) == 0xe0) {
-        extra = 2;
-      } else if (lead >= 0xf0 && lead <= 0xf4) {
-        extra = 3;
-      } else {
-        return false;
-      }
+    const Utf8Tail tail = TailOf(static_cast<unsigned char>(text[i++]));
+    if (tail.bytes < 0) return false;
+    for (int k = 0; k < tail.bytes; ++k) {
+      if (i == text.size()) return false;
+      const auto byte = static_cast<unsigned char>(text[i++]);
+      const unsigned char min = k == 0 ? tail.first_min : 0x80;
+      const unsigned char max = k == 0 ? tail.first_max : 0xbf;
+      if (byte < min || byte > max) return false;
     }
-    if (i + extra >= text.size() && extra > 0) return false;
-    for (size_t k = 1; k <= extra; ++k) {
-      if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) {
-        return false;
-      }
-    }
-    i += extra + 1;
   }
   return true;
 }
@@ -84,15 +94,34 @@ absl::Status NoShare() {
 }  // namespace
 
 struct SessionTable::State {
-  // A share, offered or taken.
+  // A share, offered or taken. It holds nothing: what an offer kept alive
+  // after its owner forgot the buffer would count against nobody's quota.
   struct Share {
     std::weak_ptr<Session> owner;
-    std::weak_ptr<Session> taker;
-    std::shared_ptr<const RegisteredBuffer> buffer;
+    std::weak_ptr<const RegisteredBuffer> offered;
     Access access = Access::kRead;
     bool taken = false;
-    uint64_t taken_id = 0;
-    uint32_t taken_generation = 0;
+    std::weak_ptr<Session> taker;
+    std::weak_ptr<const RegisteredBuffer> taken_as;
+
+    // The offered buffer while its owner still has it, else null.
+    std::shared_ptr<const RegisteredBuffer> Offered() const {
+      const std::shared_ptr<Session> by = owner.lock();
+      std::shared_ptr<const RegisteredBuffer> buffer = offered.lock();
+      if (by == nullptr || buffer == nullptr || !by->Holds(*buffer)) {
+        return nullptr;
+      }
+      return buffer;
+    }
+    bool Ended() const { return !taken && Offered() == nullptr; }
+
+    // Takes the buffer away from who took it. Not under the table's mutex:
+    // the last reference may unmap.
+    void TakeBack() const {
+      const std::shared_ptr<Session> from = taker.lock();
+      const std::shared_ptr<const RegisteredBuffer> buffer = taken_as.lock();
+      if (from != nullptr && buffer != nullptr) from->Withdraw(*buffer);
+    }
   };
 
   explicit State(Metrics& m) : metrics(m) {}
@@ -102,6 +131,7 @@ struct SessionTable::State {
   SessionLimits limits ABSL_GUARDED_BY(mutex);
   uint64_t next_id ABSL_GUARDED_BY(mutex) = 1;
   std::map<uint64_t, std::shared_ptr<Session>> sessions ABSL_GUARDED_BY(mutex);
+  // Pruned of idle ones when it grows, see Anonymous.
   std::map<uid_t, std::shared_ptr<Session>> anonymous ABSL_GUARDED_BY(mutex);
   std::map<std::string, Share> shares ABSL_GUARDED_BY(mutex);
 };
@@ -146,6 +176,14 @@ absl::StatusOr<std::shared_ptr<Session>> SessionTable::Open(
 
 std::shared_ptr<Session> SessionTable::Anonymous(const PeerCredentials& peer) {
   absl::MutexLock lock(&state_->mutex);
+  const size_t limit = static_cast<size_t>(state_->limits.max_sessions);
+  if (state_->anonymous.size() >= limit &&
+      state_->anonymous.count(peer.uid) == 0) {
+    // Nobody but this table can reach those that it alone holds.
+    std::erase_if(state_->anonymous, [](const auto& entry) {
+      return entry.second.use_count() == 1;
+    });
+  }
   std::shared_ptr<Session>& session = state_->anonymous[peer.uid];
   if (session == nullptr) {
     // Its token is random and never told to anybody.
@@ -201,12 +239,7 @@ void SessionTable::Close(const std::shared_ptr<Session>& session) {
       }
     }
   }
-  for (const State::Share& share : withdrawn) {
-    const std::shared_ptr<Session> taker = share.taker.lock();
-    if (share.taken && taker != nullptr && taker != session) {
-      taker->Unregister(share.taken_id, share.taken_generation).IgnoreError();
-    }
-  }
+  for (const State::Share& share : withdrawn) share.TakeBack();
   session->Close();
 }
 
@@ -254,6 +287,9 @@ absl::StatusOr<std::string> SessionTable::Share(
   const SessionToken random = RandomToken();
   const std::string token(random.begin(), random.end());
   absl::MutexLock lock(&state_->mutex);
+  std::erase_if(state_->shares, [](const auto& entry) {
+    return entry.second.owner.expired() || entry.second.Ended();
+  });
   int count = 0;
   for (const auto& [key, share] : state_->shares) {
     if (share.owner.lock() == owner) ++count;
@@ -269,7 +305,7 @@ absl::StatusOr<std::string> SessionTable::Share(
   }
   State::Share& share = state_->shares[token];
   share.owner = owner;
-  share.buffer = std::move(buffer);
+  share.offered = buffer;
   share.access = access;
   return token;
 }
@@ -288,24 +324,28 @@ SessionTable::AcceptShare(const std::shared_ptr<Session>& taker,
       return NoShare();
     }
     State::Share& share = found->second;
-    *copy = *share.buffer;
+    const std::shared_ptr<const RegisteredBuffer> offered = share.Offered();
+    if (offered == nullptr) return NoShare();
+    *copy = *offered;
     copy->buffer_id = buffer_id;
     copy->generation = generation;
     copy->access = share.access;
     share.taken = true;
     share.taker = taker;
-    share.taken_id = buffer_id;
-    share.taken_generation = generation;
+    share.taken_as = copy;
   }
   absl::Status status = taker->Register(copy);
+  absl::MutexLock lock(&state_->mutex);
+  const auto found = state_->shares.find(key);
   if (!status.ok()) {
-    absl::MutexLock lock(&state_->mutex);
-    const auto found = state_->shares.find(key);
-    if (found != state_->shares.end()) {
-      found->second.taken = false;
-      found->second.taker.reset();
-    }
+    if (found != state_->shares.end()) found->second.taken = false;
     return status;
+  }
+  // Revoked, or its owner closed, while it was being registered: whoever did
+  // that found nothing yet to take back.
+  if (found == state_->shares.end()) {
+    taker->Withdraw(*copy);
+    return NoShare();
   }
   return std::shared_ptr<const RegisteredBuffer>(std::move(copy));
 }
@@ -321,11 +361,9 @@ absl::Status SessionTable::RevokeShare(const std::shared_ptr<Session>& owner,
     }
     share = std::move(found->second);
     state_->shares.erase(found);
+    if (share.Ended()) return NoShare();
   }
-  const std::shared_ptr<Session> taker = share.taker.lock();
-  if (share.taken && taker != nullptr) {
-    taker->Unregister(share.taken_id, share.taken_generation).IgnoreError();
-  }
+  share.TakeBack();
   return absl::OkStatus();
 }
 

@@ -32,9 +32,11 @@ class SessionTable {
 
   // A session for one gRPC call without a token: it owns no buffers, has
   // normal in-flight limits per peer uid, and is not counted as a session.
+  // Those of idle uids are forgotten when there are more than max_sessions.
   std::shared_ptr<Session> Anonymous(const PeerCredentials& peer);
 
-  // Compares in constant time. Errors:
+  // Compares in constant time. A pid of 0 on either side is a process in
+  // another pid namespace, of which only the uid can be compared. Errors:
   //   kNotFound SESSION_UNKNOWN        no such token (or not 16 bytes)
   //   kPermissionDenied SESSION_PEER   another pid or uid than opened it
   absl::StatusOr<std::shared_ptr<Session>> FindByToken(
@@ -49,7 +51,9 @@ class SessionTable {
   SessionLimits limits() const;
   void SetLimits(const SessionLimits& limits);
 
-  // Shares: point to point, by a 16-byte random token.
+  // Shares: point to point, by a 16-byte random token. An offer ends when its
+  // owner unregisters or replaces the buffer; what was taken by then stays
+  // with the taker, whose quota pays for it, until it is revoked.
   // Errors: those of Session::Find; kFailedPrecondition BUFFER_READ_ONLY
   // (more access than the owner's); kResourceExhausted QUOTA.
   absl::StatusOr<std::string> Share(const std::shared_ptr<Session>& owner,
@@ -60,7 +64,8 @@ class SessionTable {
   absl::StatusOr<std::shared_ptr<const RegisteredBuffer>> AcceptShare(
       const std::shared_ptr<Session>& taker, absl::string_view share_token,
       uint64_t buffer_id, uint32_t generation);
-  // Unregisters the taker's id too. Errors: kNotFound.
+  // Takes the buffer from the taker's session too, but nothing that the taker
+  // registered in its place. Errors: kNotFound.
   absl::Status RevokeShare(const std::shared_ptr<Session>& owner,
                            absl::string_view share_token);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <latch>
 #include <memory>
 #include <string>
 #include <thread>
@@ -72,7 +73,16 @@ TEST_F(SessionTableTest, NamesAreBoundedUtf8) {
   EXPECT_FALSE(table_.Open(std::string(65, 'a'), kPeer).ok());
   EXPECT_FALSE(table_.Open("\xff\xfe", kPeer).ok());
   EXPECT_FALSE(table_.Open("\xc3", kPeer).ok());
-  EXPECT_TRUE(table_.Open("caf\xc3\xa9", kPeer).ok());
+  for (const char* not_utf8 :
+       {"\x80", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf0\x80\x80\xaf",
+        "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "a\xe2\x82", "\xc3("}) {
+    EXPECT_FALSE(table_.Open(not_utf8, kPeer).ok());
+  }
+  for (const char* utf8 :
+       {"caf\xc3\xa9", "\xe2\x82\xac", "\xed\x9f\xbf", "\xee\x80\x80",
+        "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_TRUE(table_.Open(utf8, kPeer).ok());
+  }
   EXPECT_TRUE(table_.Open("", kPeer).ok());
 }
 
@@ -188,6 +198,136 @@ TEST_F(SessionTableTest, SharesEndWithTheOwner) {
   ASSERT_TRUE(table_.AcceptShare(taker, *token, 9, 1).ok());
   table_.Close(owner);
   EXPECT_FALSE(taker->Find(9, 1).ok());
+}
+
+TEST_F(SessionTableTest, AnOfferHoldsNoMemoryOfItsOwn) {
+  const auto owner = Open();
+  const auto taker = Open({200, 1000, 1000});
+  ASSERT_TRUE(owner->Register(MakeBuffer(1, 1)).ok());
+  const std::weak_ptr<Buffer> memory = (*owner->Find(1, 1))->memory[0];
+  const auto token = table_.Share(owner, 1, 1, Access::kRead);
+  ASSERT_TRUE(token.ok());
+  ASSERT_TRUE(owner->Unregister(1, 1).ok());
+  EXPECT_TRUE(memory.expired());
+  EXPECT_EQ(table_.AcceptShare(taker, *token, 9, 1).status().code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_EQ(table_.RevokeShare(owner, *token).code(),
+            absl::StatusCode::kNotFound);
+  // Offers that ended do not use up the bound either.
+  for (uint32_t i = 1; i <= 2 * kMaxSharesPerSession; ++i) {
+    ASSERT_TRUE(owner->Register(MakeBuffer(2, i, 64)).ok());
+    ASSERT_TRUE(table_.Share(owner, 2, i, Access::kRead).ok()) << i;
+  }
+}
+
+TEST_F(SessionTableTest, SharesAreBounded) {
+  const auto owner = Open();
+  ASSERT_TRUE(owner->Register(MakeBuffer(1, 1)).ok());
+  for (int i = 0; i < kMaxSharesPerSession; ++i) {
+    ASSERT_TRUE(table_.Share(owner, 1, 1, Access::kRead).ok());
+  }
+  EXPECT_EQ(ReasonOf(table_.Share(owner, 1, 1, Access::kRead).status()),
+            ErrorReason::kQuota);
+}
+
+TEST_F(SessionTableTest, ASharedBufferCountsAgainstItsTakersQuota) {
+  const auto owner = Open();
+  const auto taker = Open({200, 1000, 1000});
+  ASSERT_TRUE(owner->Register(MakeBuffer(1, 1)).ok());
+  const auto token = table_.Share(owner, 1, 1, Access::kRead);
+  SessionLimits limits;
+  limits.max_bytes_per_session = 4095;
+  taker->set_limits(limits);
+  EXPECT_EQ(ReasonOf(table_.AcceptShare(taker, *token, 9, 1).status()),
+            ErrorReason::kQuota);
+  // The token was not used up.
+  limits.max_bytes_per_session = 4096;
+  taker->set_limits(limits);
+  EXPECT_TRUE(table_.AcceptShare(taker, *token, 9, 1).ok());
+  EXPECT_EQ(taker->bytes_left(), 0);
+  EXPECT_FALSE(table_.Share(taker, 9, 1, Access::kReadWrite).ok());
+}
+
+TEST_F(SessionTableTest, RevokingTakesNothingElseOfTheTaker) {
+  const auto owner = Open();
+  const auto taker = Open({200, 1000, 1000});
+  ASSERT_TRUE(owner->Register(MakeBuffer(1, 1)).ok());
+  const auto token = table_.Share(owner, 1, 1, Access::kRead);
+  ASSERT_TRUE(table_.AcceptShare(taker, *token, 9, 1).ok());
+  // The same id and generation, but the taker's own memory.
+  ASSERT_TRUE(taker->Unregister(9, 1).ok());
+  ASSERT_TRUE(taker->Register(MakeBuffer(9, 1)).ok());
+  EXPECT_TRUE(table_.RevokeShare(owner, *token).ok());
+  EXPECT_TRUE(taker->Find(9, 1).ok());
+}
+
+TEST_F(SessionTableTest, ARevokedShareIsGoneWhoeverWinsTheRace) {
+  const auto taker = Open({200, 1000, 1000});
+  for (int round = 0; round < 300; ++round) {
+    const auto owner = Open();
+    ASSERT_TRUE(owner->Register(MakeBuffer(1, 1, 64)).ok());
+    const auto token = table_.Share(owner, 1, 1, Access::kRead);
+    ASSERT_TRUE(token.ok());
+    std::latch start(2);
+    std::thread accepting([&] {
+      start.arrive_and_wait();
+      table_.AcceptShare(taker, *token, 9, 1).IgnoreError();
+    });
+    start.arrive_and_wait();
+    if (round % 2 == 0) {
+      EXPECT_TRUE(table_.RevokeShare(owner, *token).ok());
+    }
+    table_.Close(owner);
+    accepting.join();
+    ASSERT_FALSE(taker->Find(9, 1).ok()) << round;
+  }
+  EXPECT_EQ(taker->facts().bytes, 0);
+}
+
+TEST_F(SessionTableTest, AnonymousCallersOfOneUserShareALimit) {
+  const auto a = table_.Anonymous({100, 1000, 1000});
+  EXPECT_EQ(a, table_.Anonymous({200, 1000, 1000}));
+  EXPECT_NE(a, table_.Anonymous({100, 1001, 1001}));
+  EXPECT_FALSE(table_.FindByToken(TokenOf(*a), {100, 1000, 1000}).ok());
+  ASSERT_TRUE(a->BeginRequest().ok());
+  // Many users later, one with a call in progress is still the same.
+  std::weak_ptr<Session> idle = table_.Anonymous({1, 5000, 5000});
+  for (uid_t uid = 10'000; uid < 10'000 + 3 * kMaxSessions; ++uid) {
+    ASSERT_NE(table_.Anonymous({1, uid, uid}), nullptr);
+  }
+  EXPECT_EQ(a, table_.Anonymous({100, 1000, 1000}));
+  EXPECT_TRUE(idle.expired());
+  EXPECT_EQ(table_.size(), 0);
+}
+
+TEST_F(SessionTableTest, SessionsOpenAndCloseUnderTheirUsers) {
+  std::atomic<bool> stop = false;
+  const auto session = Open();
+  const std::string token = TokenOf(*session);
+  std::thread user([&] {
+    while (!stop) {
+      const auto found = table_.FindByToken(token, kPeer);
+      if (!found.ok()) continue;
+      (*found)->Register(MakeBuffer(1, 1, 64)).IgnoreError();
+      if ((*found)->BeginRequest().ok()) {
+        (*found)->Find(1, 1).IgnoreError();
+        (*found)->EndRequest(true);
+      }
+      (*found)->Unregister(1, 1).IgnoreError();
+    }
+  });
+  for (int i = 0; i < 200; ++i) {
+    const auto other = Open();
+    ASSERT_TRUE(other->Register(MakeBuffer(1, 1, 64)).ok());
+    table_.List();
+    table_.Close(other);
+  }
+  table_.Close(session);
+  stop = true;
+  user.join();
+  EXPECT_EQ(table_.size(), 0);
+  EXPECT_EQ(session->facts().buffers, 0);
+  EXPECT_EQ(session->facts().in_flight, 0);
 }
 
 TEST_F(SessionTableTest, ConcurrentUseIsSafe) {
