@@ -66,14 +66,14 @@ Session::Session(uint64_t id, std::string client_name, PeerCredentials peer,
 Session::~Session() = default;
 
 int64_t Session::bytes_left() const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(mutex_);
   return std::max<int64_t>(0, limits_.max_bytes_per_session - bytes_);
 }
 
 absl::Status Session::Register(std::shared_ptr<const RegisteredBuffer> buffer) {
   // Destroyed after the lock: unmapping is slow.
   std::shared_ptr<const RegisteredBuffer> replaced;
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(mutex_);
   if (closed_) return Closed();
   const auto found = buffers_.find(buffer->buffer_id);
   int64_t bytes = bytes_ + static_cast<int64_t>(buffer->cost_bytes);
@@ -111,7 +111,7 @@ absl::Status Session::Register(std::shared_ptr<const RegisteredBuffer> buffer) {
 
 absl::StatusOr<std::shared_ptr<const RegisteredBuffer>> Session::Find(
     uint64_t buffer_id, uint32_t generation) const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(mutex_);
   if (closed_) return Closed();
   const auto found = buffers_.find(buffer_id);
   if (found == buffers_.end()) return Unknown(buffer_id);
@@ -123,7 +123,7 @@ absl::StatusOr<std::shared_ptr<const RegisteredBuffer>> Session::Find(
 
 absl::Status Session::Unregister(uint64_t buffer_id, uint32_t generation) {
   std::shared_ptr<const RegisteredBuffer> removed;
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(mutex_);
   if (closed_) return Closed();
   const auto found = buffers_.find(buffer_id);
   if (found == buffers_.end()) return Unknown(buffer_id);
@@ -137,14 +137,14 @@ absl::Status Session::Unregister(uint64_t buffer_id, uint32_t generation) {
 }
 
 bool Session::Holds(const RegisteredBuffer& buffer) const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(mutex_);
   const auto found = buffers_.find(buffer.buffer_id);
   return found != buffers_.end() && found->second.get() == &buffer;
 }
 
 void Session::Withdraw(const RegisteredBuffer& buffer) {
   std::shared_ptr<const RegisteredBuffer> removed;
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(mutex_);
   const auto found = buffers_.find(buffer.buffer_id);
   if (found == buffers_.end() || found->second.get() != &buffer) return;
   bytes_ -= static_cast<int64_t>(buffer.cost_bytes);
@@ -155,7 +155,7 @@ void Session::Withdraw(const RegisteredBuffer& buffer) {
 std::vector<std::shared_ptr<const RegisteredBuffer>> Session::List() const {
   std::vector<std::shared_ptr<const RegisteredBuffer>> list;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(mutex_);
     list.reserve(buffers_.size());
     for (const auto& [id, buffer] : buffers_) list.push_back(buffer);
   }
@@ -166,7 +166,7 @@ std::vector<std::shared_ptr<const RegisteredBuffer>> Session::List() const {
 }
 
 absl::Status Session::BeginRequest() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(mutex_);
   if (closed_) return Closed();
   const int now = in_flight_.load(std::memory_order_relaxed) + 1;
   if (now > limits_.max_in_flight_per_session) {
@@ -186,19 +186,19 @@ void Session::EndRequest(bool ok) {
 void Session::Close() {
   absl::flat_hash_map<uint64_t, std::shared_ptr<const RegisteredBuffer>>
       released;
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(mutex_);
   closed_ = true;
   bytes_ = 0;
   released.swap(buffers_);
 }
 
 bool Session::closed() const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(mutex_);
   return closed_;
 }
 
 Session::Facts Session::facts() const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(mutex_);
   Facts facts;
   facts.buffers = static_cast<int>(buffers_.size());
   facts.bytes = bytes_;
@@ -209,7 +209,7 @@ Session::Facts Session::facts() const {
 }
 
 void Session::set_limits(const SessionLimits& limits) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(mutex_);
   limits_ = limits;
 }
 

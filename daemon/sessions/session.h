@@ -21,8 +21,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "engine/base/limits.h"
+#include "engine/base/mutex.h"
 #include "engine/image/image_desc.h"
 #include "engine/memory/buffer.h"
 #include "proto/packet/packet_socket.h"
@@ -112,7 +112,7 @@ class Session {
   const PeerCredentials peer_;
   const SessionToken token_;
   const int64_t opened_ns_;
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   SessionLimits limits_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;

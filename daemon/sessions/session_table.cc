@@ -11,9 +11,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "engine/base/check.h"
 #include "engine/base/error_detail.h"
+#include "engine/base/mutex.h"
 #include "engine/base/status_macros.h"
 
 namespace preprocd {
@@ -127,7 +127,7 @@ struct SessionTable::State {
   explicit State(Metrics& m) : metrics(m) {}
 
   Metrics& metrics;
-  mutable absl::Mutex mutex;
+  mutable Mutex mutex;
   SessionLimits limits ABSL_GUARDED_BY(mutex);
   uint64_t next_id ABSL_GUARDED_BY(mutex) = 1;
   std::map<uint64_t, std::shared_ptr<Session>> sessions ABSL_GUARDED_BY(mutex);
@@ -138,7 +138,7 @@ struct SessionTable::State {
 
 SessionTable::SessionTable(const SessionLimits& limits, Metrics& metrics)
     : state_(std::make_unique<State>(metrics)) {
-  absl::MutexLock lock(&state_->mutex);
+  MutexLock lock(state_->mutex);
   state_->limits = limits;
 }
 
@@ -155,7 +155,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionTable::Open(
     return InvalidField("client_name", "client_name is not UTF-8");
   }
   const SessionToken token = RandomToken();
-  absl::MutexLock lock(&state_->mutex);
+  MutexLock lock(state_->mutex);
   const size_t limit = static_cast<size_t>(state_->limits.max_sessions);
   if (state_->sessions.size() >= limit) {
     ErrorDetail detail;
@@ -175,7 +175,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionTable::Open(
 }
 
 std::shared_ptr<Session> SessionTable::Anonymous(const PeerCredentials& peer) {
-  absl::MutexLock lock(&state_->mutex);
+  MutexLock lock(state_->mutex);
   const size_t limit = static_cast<size_t>(state_->limits.max_sessions);
   if (state_->anonymous.size() >= limit &&
       state_->anonymous.count(peer.uid) == 0) {
@@ -197,7 +197,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionTable::FindByToken(
     absl::string_view token, const PeerCredentials& peer) const {
   std::shared_ptr<Session> found;
   {
-    absl::MutexLock lock(&state_->mutex);
+    MutexLock lock(state_->mutex);
     for (const auto& [id, session] : state_->sessions) {
       if (EqualInConstantTime(session->token(), token)) found = session;
     }
@@ -225,7 +225,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionTable::FindByToken(
 void SessionTable::Close(const std::shared_ptr<Session>& session) {
   std::vector<State::Share> withdrawn;
   {
-    absl::MutexLock lock(&state_->mutex);
+    MutexLock lock(state_->mutex);
     state_->sessions.erase(session->id());
     state_->metrics.SetSessions(static_cast<double>(state_->sessions.size()));
     for (auto it = state_->shares.begin(); it != state_->shares.end();) {
@@ -245,23 +245,23 @@ void SessionTable::Close(const std::shared_ptr<Session>& session) {
 
 std::vector<std::shared_ptr<Session>> SessionTable::List() const {
   std::vector<std::shared_ptr<Session>> list;
-  absl::MutexLock lock(&state_->mutex);
+  MutexLock lock(state_->mutex);
   for (const auto& [id, session] : state_->sessions) list.push_back(session);
   return list;
 }
 
 int SessionTable::size() const {
-  absl::MutexLock lock(&state_->mutex);
+  MutexLock lock(state_->mutex);
   return static_cast<int>(state_->sessions.size());
 }
 
 SessionLimits SessionTable::limits() const {
-  absl::MutexLock lock(&state_->mutex);
+  MutexLock lock(state_->mutex);
   return state_->limits;
 }
 
 void SessionTable::SetLimits(const SessionLimits& limits) {
-  absl::MutexLock lock(&state_->mutex);
+  MutexLock lock(state_->mutex);
   state_->limits = limits;
   for (const auto& [id, session] : state_->sessions) {
     session->set_limits(limits);
@@ -286,7 +286,7 @@ absl::StatusOr<std::string> SessionTable::Share(
   }
   const SessionToken random = RandomToken();
   const std::string token(random.begin(), random.end());
-  absl::MutexLock lock(&state_->mutex);
+  MutexLock lock(state_->mutex);
   std::erase_if(state_->shares, [](const auto& entry) {
     return entry.second.owner.expired() || entry.second.Ended();
   });
@@ -317,7 +317,7 @@ SessionTable::AcceptShare(const std::shared_ptr<Session>& taker,
   auto copy = std::make_shared<RegisteredBuffer>();
   const std::string key(share_token);
   {
-    absl::MutexLock lock(&state_->mutex);
+    MutexLock lock(state_->mutex);
     const auto found = state_->shares.find(key);
     if (found == state_->shares.end() || found->second.taken ||
         found->second.owner.lock() == taker) {
@@ -335,7 +335,7 @@ SessionTable::AcceptShare(const std::shared_ptr<Session>& taker,
     share.taken_as = copy;
   }
   absl::Status status = taker->Register(copy);
-  absl::MutexLock lock(&state_->mutex);
+  MutexLock lock(state_->mutex);
   const auto found = state_->shares.find(key);
   if (!status.ok()) {
     if (found != state_->shares.end()) found->second.taken = false;
@@ -354,7 +354,7 @@ absl::Status SessionTable::RevokeShare(const std::shared_ptr<Session>& owner,
                                        absl::string_view share_token) {
   State::Share share;
   {
-    absl::MutexLock lock(&state_->mutex);
+    MutexLock lock(state_->mutex);
     const auto found = state_->shares.find(std::string(share_token));
     if (found == state_->shares.end() || found->second.owner.lock() != owner) {
       return NoShare();
