@@ -406,7 +406,7 @@ TEST_F(FactsTest, CapabilitiesSayWhatIsBuilt) {
         .push_back(operation.operation());
   }
   EXPECT_THAT(available, ElementsAre("convert", "decode", "peek", "encode",
-                                     "explain", "capabilities"));
+                                     "explain", "capabilities", "plan_tiles"));
   EXPECT_THAT(missing, Contains("tile"));
   EXPECT_THAT(missing, Contains("stream"));
   ASSERT_GE(reply.backends_size(), 2);
