@@ -35,11 +35,18 @@ std::optional<std::string> WhyNot(const Capabilities& capabilities,
     return absl::StrCat("orientation ", static_cast<int>(plan.orientation),
                         " is not supported");
   }
+  if (!c.fits.contains(plan.fit)) {
+    return absl::StrCat("fit ", FitName(plan.fit), " is not supported");
+  }
   if (!c.precisions.contains(plan.precision)) {
-    return "full precision is not supported";
+    return absl::StrCat(
+        "precision ", plan.precision == Precision::kFull ? "full" : "eight-bit",
+        " is not supported");
   }
   if (!c.numerics.contains(plan.numerics)) {
-    return "numerics ev74 are not supported";
+    return absl::StrCat("numerics ",
+                        plan.numerics == Numerics::kEv74 ? "ev74" : "default",
+                        " is not supported");
   }
   const int axis = std::max({plan.source.width, plan.source.height,
                              plan.destination.width, plan.destination.height});

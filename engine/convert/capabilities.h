@@ -20,7 +20,10 @@ class EnumSet {
  public:
   constexpr EnumSet() = default;
   constexpr EnumSet(std::initializer_list<E> values) {
-    for (E value : values) bits_ |= 1u << static_cast<unsigned>(value);
+    for (E value : values) insert(value);
+  }
+  constexpr void insert(E value) {
+    bits_ |= 1u << static_cast<unsigned>(value);
   }
   constexpr bool contains(E value) const {
     return (bits_ >> static_cast<unsigned>(value) & 1u) != 0;

@@ -41,7 +41,8 @@ struct ConvertPlan {
 
   Rect source_rect;  // stored pixels, inside the source
   Orientation orientation = Orientation::kNormal;
-  Size oriented;        // source_rect's size after orientation
+  Size oriented;  // source_rect's size after orientation
+  Fit fit = Fit::kStretch;
   Placement placement;  // destination pixels / oriented pixels
   Rect shown_stored;    // placement.shown in stored pixels
   AffineMap map;        // stored source -> destination, continuous
@@ -53,7 +54,12 @@ struct ConvertPlan {
 
   // The dtype stage, per channel in R G B A order. `normalize` is false when
   // the destination takes the plain value (u8 v, i8 v-128, u16 v*257,
-  // i16 v*257-32768); then `normalization` is ignored.
+  // i16 v*257-32768); then `normalization` is ignored. Always true for
+  // floats (n) and with quantisation (q), never for integers without it.
+  // Alpha in an integer destination is neither biased nor normalised nor
+  // quantised: its element's bits are those of the unsigned v (8 bits) or
+  // v*257 (16 bits), so opaque is 0xff in i8, too. In a float destination it
+  // is normalised by entry 3 like the others (v/255 unless told otherwise).
   bool normalize = false;
   Normalization normalization;
   std::optional<Quantization> quantization;

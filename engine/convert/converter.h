@@ -20,7 +20,9 @@
 
 namespace preprocd {
 
-// A picture whose planes lie in `buffers` (indexes of PlaneDesc).
+// A picture whose planes lie in `buffers` (indexes of PlaneDesc). Entries may
+// be the same memory (one Buffer twice, or one file imported twice); it is
+// mapped once.
 struct PictureBuffers {
   std::array<Buffer*, kMaxPlanes> buffers = {};
   int count = 0;
@@ -41,8 +43,17 @@ class MappedSource {
 
 // The plan's destination in mapped memory. A kMemfdCopy buffer is read first
 // (kReadWrite), so that bytes between rows survive the write-back.
+// Life cycle: Map -> Finish (written) or Abandon, which the destructor calls,
+// so that a converter that fails half-way leaves a copied buffer untouched.
 class MappedDestination {
  public:
+  MappedDestination() = default;
+  ~MappedDestination();
+  MappedDestination(const MappedDestination&) = delete;
+  MappedDestination& operator=(const MappedDestination&) = delete;
+
+  // Errors: those of Buffer::Map and ValidateImageDesc (field
+  // "destination...").
   absl::Status Map(const ImageDesc& desc, const PictureBuffers& picture);
   const ImageView& view() const { return view_; }
   // Ends the access; reports write-back errors.

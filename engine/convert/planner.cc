@@ -39,11 +39,22 @@ std::optional<IntegerRange> RangeOf(DType dtype) {
   }
 }
 
+// Enumerations may hold any number of their type: they come from callers.
+template <typename E>
+absl::Status CheckKnown(E value, E last, absl::string_view field) {
+  const auto number = static_cast<int>(value);
+  if (number <= static_cast<int>(last)) return absl::OkStatus();
+  return InvalidField(field, absl::StrCat(field, " ", number, " is not known"));
+}
+
 // Format, dtype and axes; where the planes lie is proved when memory is known.
 absl::Status CheckDesc(const ImageDesc& desc) {
   const auto tight =
       MakeImageDesc(desc.format, desc.dtype, desc.width, desc.height);
-  return tight.status();
+  RETURN_IF_ERROR(tight.status());
+  RETURN_IF_ERROR(CheckKnown(desc.color.matrix, MatrixCoefficients::kBt2020,
+                             "color.matrix"));
+  return CheckKnown(desc.color.range, ColorRange::kFull, "color.range");
 }
 
 absl::Status CheckFactor(double value, absl::string_view field,
@@ -158,13 +169,31 @@ absl::Status CheckEnums(const ConvertSpec& spec) {
         "spec.orientation",
         absl::StrCat("spec.orientation ", orientation, " is not in 1..8"));
   }
-  if (static_cast<int>(spec.filter) > static_cast<int>(Filter::kLanczos3)) {
-    return InvalidField("spec.filter", "spec.filter is not known");
+  RETURN_IF_ERROR(CheckKnown(spec.fit, Fit::kPlace, "spec.fit"));
+  RETURN_IF_ERROR(CheckKnown(spec.letterbox_rule, LetterboxRule::kTopLeft,
+                             "spec.letterbox_rule"));
+  RETURN_IF_ERROR(CheckKnown(spec.filter, Filter::kLanczos3, "spec.filter"));
+  RETURN_IF_ERROR(
+      CheckKnown(spec.chroma, ChromaUpsampling::kFancy, "spec.chroma"));
+  RETURN_IF_ERROR(
+      CheckKnown(spec.precision, Precision::kFull, "spec.precision"));
+  return CheckKnown(spec.numerics, Numerics::kEv74, "spec.numerics");
+}
+
+// Height x width x channel and channel x height x width exist for grey and
+// RGB only; bgra has no planar twin.
+absl::Status CheckLayout(TensorLayout layout, PixelFormat format) {
+  if (layout == TensorLayout::kUnspecified) return absl::OkStatus();
+  const PixelFormatInfo& info = GetPixelFormatInfo(format);
+  const bool packed = info.plane_count == 1 && info.channels > 1;
+  if (info.family != ColorFamily::kYuv &&
+      !(layout == TensorLayout::kChw && packed)) {
+    return absl::OkStatus();
   }
-  if (static_cast<int>(spec.fit) > static_cast<int>(Fit::kPlace)) {
-    return InvalidField("spec.fit", "spec.fit is not known");
-  }
-  return absl::OkStatus();
+  return InvalidField(
+      ErrorReason::kFormatPair, "destination.tensor_layout",
+      absl::StrCat("destination.tensor_layout ", TensorLayoutName(layout),
+                   " does not exist for format ", info.name));
 }
 
 template <typename E>
@@ -177,6 +206,8 @@ E OrDefault(E value, E fallback) {
 absl::StatusOr<ImageDesc> ResolveDestination(const ImageDesc& source,
                                              const OutputSpec& output,
                                              const ConvertSpec& spec) {
+  RETURN_IF_ERROR(CheckKnown(output.layout, TensorLayout::kTiledPad16,
+                             "destination.tensor_layout"));
   if (output.layout == TensorLayout::kTiledCompact ||
       output.layout == TensorLayout::kTiledPad16) {
     return NotBuilt(absl::StrCat("destination.tensor_layout ",
@@ -198,6 +229,7 @@ absl::StatusOr<ImageDesc> ResolveDestination(const ImageDesc& source,
   absl::StatusOr<ImageDesc> desc = MakeImageDesc(
       format, OrDefault(output.dtype, DType::kU8), size.width, size.height);
   if (!desc.ok()) return PrefixField(desc.status(), "destination.");
+  RETURN_IF_ERROR(CheckLayout(output.layout, format));
   desc->color = output.color;
   return desc;
 }
@@ -233,9 +265,10 @@ absl::StatusOr<ConvertPlan> PlanConvert(const ImageDesc& source,
       ValidateRectInside(plan.source_rect, stored, "spec.source_rect"));
   plan.orientation = spec.orientation;
   plan.oriented = OrientedSize(spec.orientation, plan.source_rect.size());
+  plan.fit = OrDefault(spec.fit, Fit::kStretch);
   absl::StatusOr<Placement> placement =
       ComputePlacement(plan.oriented, {destination.width, destination.height},
-                       spec.fit, spec.letterbox_rule, spec.place);
+                       plan.fit, spec.letterbox_rule, spec.place);
   if (!placement.ok()) return PrefixField(placement.status(), "spec.");
   plan.placement = *placement;
   plan.shown_stored =

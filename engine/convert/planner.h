@@ -16,8 +16,9 @@ namespace preprocd {
 // Resolves `output` to a description with tight planes: format (CHW turns rgb
 // into planar_rgb), dtype, size (0x0 = oriented source rectangle, or the size
 // of `place`'s extent never: place needs a size).
-// Errors: kInvalidArgument with fields "destination...", kUnimplemented
-// (tiled layouts: NOT_BUILT).
+// Errors: kInvalidArgument with fields "destination..." (FORMAT_PAIR for a
+// tensor layout that the format cannot have: HWC and CHW of YUV, CHW of
+// bgra), kUnimplemented (tiled layouts: NOT_BUILT).
 absl::StatusOr<ImageDesc> ResolveDestination(const ImageDesc& source,
                                              const OutputSpec& output,
                                              const ConvertSpec& spec);
@@ -29,6 +30,8 @@ absl::StatusOr<ImageDesc> ResolveDestination(const ImageDesc& source,
 //                                            quantisation on a float type, ...
 //                          TOO_LARGE         an axis above kMaxImageAxis
 //                          FORMAT_PAIR       the pair makes no sense
+//         kUnimplemented   FORMAT_PAIR       a source type but u8 and i8
+//                          NOT_BUILT         numerics ev74
 absl::StatusOr<ConvertPlan> PlanConvert(const ImageDesc& source,
                                         const ImageDesc& destination,
                                         const ConvertSpec& spec,

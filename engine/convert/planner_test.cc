@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ Capabilities AllOf(absl::string_view name, int rank) {
   c.destination_dtypes = {DType::kU8, DType::kF32};
   c.filters = {Filter::kNearest, Filter::kBilinear};
   c.orientations = {Orientation::kNormal, Orientation::kRotate90};
+  c.fits = {Fit::kStretch, Fit::kLetterbox};
   c.precisions = {Precision::kEightBit};
   c.numerics = {Numerics::kDefault};
   return c;
@@ -103,6 +105,61 @@ TEST(PlannerTest, MapAgreesWithThePlacement) {
   }
 }
 
+// Without resampling every stored pixel's centre lands on the centre of the
+// destination pixel that the orientation names, and comes back.
+TEST(PlannerTest, MapCarriesPixelCentres) {
+  const Rect crop = {3, 5, 7, 4};
+  for (int value = 1; value <= 8; ++value) {
+    ConvertSpec spec;
+    spec.orientation = static_cast<Orientation>(value);
+    spec.source_rect = crop;
+    const Size upright = OrientedSize(spec.orientation, crop.size());
+    spec.fit = Fit::kPlace;
+    spec.place = Rect{2, 1, upright.width, upright.height};
+    const auto plan = PlanConvert(Desc(PixelFormat::kRgb, 20, 16),
+                                  Desc(PixelFormat::kRgb, 16, 16), spec, false);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_TRUE(plan->same_size);
+    EXPECT_EQ(plan->shown_stored, crop);
+    const OrientationMap o = GetOrientationMap(spec.orientation, crop.size());
+    const AffineMap& m = plan->map;
+    const AffineMap back = Invert(m);
+    for (int y = 0; y < upright.height; ++y) {
+      for (int x = 0; x < upright.width; ++x) {
+        const double sx = crop.x + o.xx * x + o.xy * y + o.x0 + .5;
+        const double sy = crop.y + o.yx * x + o.yy * y + o.y0 + .5;
+        const double u = m.xx * sx + m.xy * sy + m.x0;
+        const double v = m.yx * sx + m.yy * sy + m.y0;
+        EXPECT_NEAR(u, x + 2.5, 1e-9) << value;
+        EXPECT_NEAR(v, y + 1.5, 1e-9) << value;
+        EXPECT_NEAR(back.xx * u + back.xy * v + back.x0, sx, 1e-9) << value;
+        EXPECT_NEAR(back.yx * u + back.yy * v + back.y0, sy, 1e-9) << value;
+      }
+    }
+  }
+}
+
+// Cover cuts the oriented rectangle; the cut must be found in stored pixels.
+TEST(PlannerTest, CoverCutsTheStoredSideThatIsUprightWide) {
+  ConvertSpec spec;
+  spec.fit = Fit::kCover;
+  const auto shown = [&](int orientation) {
+    spec.orientation = static_cast<Orientation>(orientation);
+    return PlanConvert(Desc(PixelFormat::kRgb, 10, 5),
+                       Desc(PixelFormat::kRgb, 4, 4), spec, false)
+        ->shown_stored;
+  };
+  // Rest 5: two columns left of it upright, three right.
+  EXPECT_EQ(shown(1), (Rect{2, 0, 5, 5}));
+  EXPECT_EQ(shown(2), (Rect{3, 0, 5, 5}));  // mirrored
+  EXPECT_EQ(shown(3), (Rect{3, 0, 5, 5}));
+  EXPECT_EQ(shown(4), (Rect{2, 0, 5, 5}));
+  EXPECT_EQ(shown(5), (Rect{2, 0, 5, 5}));  // transposed: x is upright y
+  EXPECT_EQ(shown(6), (Rect{2, 0, 5, 5}));  // 90: top row was the left column
+  EXPECT_EQ(shown(7), (Rect{3, 0, 5, 5}));
+  EXPECT_EQ(shown(8), (Rect{3, 0, 5, 5}));
+}
+
 TEST(PlannerTest, FloatsAreScaledToOneUnlessTold) {
   const ImageDesc source = Desc(PixelFormat::kRgb, 8, 8);
   const ImageDesc f32 = Desc(PixelFormat::kRgb, 8, 8, DType::kF32);
@@ -166,6 +223,89 @@ TEST(PlannerTest, BadNumbersAreRefusedWithTheirField) {
             "destination.width");
 }
 
+TEST(PlannerTest, UnknownEnumerationsAreRefusedWithTheirField) {
+  const ImageDesc rgb = Desc(PixelFormat::kRgb, 8, 8);
+  const auto field = [&](const ConvertSpec& spec, ImageDesc source = {}) {
+    if (source.width == 0) source = rgb;
+    return DetailOf(PlanConvert(source, rgb, spec, false).status()).field;
+  };
+  ConvertSpec spec;
+  spec.fit = static_cast<Fit>(200);
+  EXPECT_EQ(field(spec), "spec.fit");
+  spec = {};
+  spec.letterbox_rule = static_cast<LetterboxRule>(200);
+  EXPECT_EQ(field(spec), "spec.letterbox_rule");
+  spec = {};
+  spec.filter = static_cast<Filter>(200);
+  EXPECT_EQ(field(spec), "spec.filter");
+  spec = {};
+  spec.chroma = static_cast<ChromaUpsampling>(200);
+  EXPECT_EQ(field(spec), "spec.chroma");
+  spec = {};
+  spec.precision = static_cast<Precision>(200);
+  EXPECT_EQ(field(spec), "spec.precision");
+  spec = {};
+  spec.numerics = static_cast<Numerics>(200);
+  EXPECT_EQ(field(spec), "spec.numerics");
+  ImageDesc source = rgb;
+  source.color.matrix = static_cast<MatrixCoefficients>(200);
+  EXPECT_EQ(field({}, source), "source.color.matrix");
+  source.color = {MatrixCoefficients::kBt601, static_cast<ColorRange>(200)};
+  EXPECT_EQ(field({}, source), "source.color.range");
+  OutputSpec output;
+  output.layout = static_cast<TensorLayout>(200);
+  EXPECT_EQ(DetailOf(ResolveDestination(rgb, output, {}).status()).field,
+            "destination.tensor_layout");
+}
+
+TEST(PlannerTest, SourcesAreBytesOnly) {
+  const ImageDesc rgb = Desc(PixelFormat::kRgb, 8, 8);
+  for (const DType dtype : {DType::kU16, DType::kF16, DType::kF32}) {
+    const absl::Status status =
+        PlanConvert(Desc(PixelFormat::kRgb, 8, 8, dtype), rgb, {}, false)
+            .status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+    EXPECT_EQ(DetailOf(status).field, "source.dtype");
+  }
+  EXPECT_TRUE(
+      PlanConvert(Desc(PixelFormat::kRgb, 8, 8, DType::kI8), rgb, {}, false)
+          .ok());
+}
+
+// A layout that the format cannot have must not be answered with another.
+TEST(PlannerTest, LayoutsExistForGreyAndRgbOnly) {
+  const ImageDesc source = Desc(PixelFormat::kRgb, 8, 8);
+  const struct {
+    PixelFormat asked;
+    TensorLayout layout;
+    PixelFormat got;  // kUnspecified: refused
+  } cases[] = {
+      {PixelFormat::kRgb, TensorLayout::kChw, PixelFormat::kPlanarRgb},
+      {PixelFormat::kBgr, TensorLayout::kChw, PixelFormat::kPlanarBgr},
+      {PixelFormat::kRgba, TensorLayout::kChw, PixelFormat::kPlanarRgba},
+      {PixelFormat::kBgra, TensorLayout::kChw, PixelFormat::kUnspecified},
+      {PixelFormat::kBgra, TensorLayout::kHwc, PixelFormat::kBgra},
+      {PixelFormat::kPlanarBgr, TensorLayout::kHwc, PixelFormat::kBgr},
+      {PixelFormat::kGrey, TensorLayout::kChw, PixelFormat::kGrey},
+      {PixelFormat::kGrey, TensorLayout::kHwc, PixelFormat::kGrey},
+      {PixelFormat::kNv12, TensorLayout::kUnspecified, PixelFormat::kNv12},
+      {PixelFormat::kNv12, TensorLayout::kChw, PixelFormat::kUnspecified},
+      {PixelFormat::kYuyv, TensorLayout::kHwc, PixelFormat::kUnspecified},
+  };
+  for (const auto& c : cases) {
+    OutputSpec output;
+    output.format = c.asked;
+    output.layout = c.layout;
+    const auto desc = ResolveDestination(source, output, {});
+    if (c.got == PixelFormat::kUnspecified) {
+      EXPECT_EQ(DetailOf(desc.status()).reason, ErrorReason::kFormatPair);
+      continue;
+    }
+    ASSERT_TRUE(desc.ok()) << desc.status();
+    EXPECT_EQ(desc->format, c.got);
+  }
+}
+
 TEST(PlannerTest, WhatIsNotBuiltSaysSo) {
   ConvertSpec spec;
   spec.numerics = Numerics::kEv74;
@@ -193,6 +333,54 @@ TEST(PlannerTest, DestinationIsResolvedFromTheSource) {
   EXPECT_EQ(desc->height, 64);
   spec.fit = Fit::kPlace;
   EXPECT_FALSE(ResolveDestination(source, output, spec).ok());
+}
+
+TEST(WhyNotTest, NamesTheFirstThingThatIsMissing) {
+  ConvertSpec spec;
+  spec.fit = Fit::kLetterbox;
+  const ConvertPlan plan =
+      *PlanConvert(Desc(PixelFormat::kRgb, 100, 50),
+                   Desc(PixelFormat::kNv12, 40, 40), spec, false);
+  Capabilities c = AllOf("c", 1);
+  EXPECT_EQ(WhyNot(c, plan), std::nullopt);
+  const auto without = [&](auto member, auto value) {
+    Capabilities less = c;
+    less.*member = value;
+    return WhyNot(less, plan).value_or("");
+  };
+  EXPECT_EQ(without(&Capabilities::sources, EnumSet<PixelFormat>()),
+            "source rgb is not supported");
+  EXPECT_EQ(without(&Capabilities::source_dtypes, EnumSet<DType>()),
+            "source type u8 is not supported");
+  EXPECT_EQ(without(&Capabilities::destinations,
+                    EnumSet<PixelFormat>{PixelFormat::kRgb}),
+            "destination nv12 is not supported");
+  EXPECT_EQ(
+      without(&Capabilities::destination_dtypes, EnumSet<DType>{DType::kF32}),
+      "destination type u8 is not supported");
+  EXPECT_EQ(without(&Capabilities::filters, EnumSet<Filter>{Filter::kNearest}),
+            "filter bilinear is not supported");
+  EXPECT_EQ(without(&Capabilities::orientations, EnumSet<Orientation>()),
+            "orientation 1 is not supported");
+  EXPECT_EQ(without(&Capabilities::fits, EnumSet<Fit>{Fit::kStretch}),
+            "fit letterbox is not supported");
+  EXPECT_EQ(without(&Capabilities::precisions, EnumSet<Precision>()),
+            "precision eight-bit is not supported");
+  EXPECT_EQ(without(&Capabilities::numerics, EnumSet<Numerics>()),
+            "numerics default is not supported");
+  EXPECT_EQ(without(&Capabilities::max_axis, 99), "axis 100 > 99");
+  c.decline = [](const ConvertPlan&) -> std::optional<std::string> {
+    return "width 40 < 64";
+  };
+  EXPECT_EQ(WhyNot(c, plan), "width 40 < 64");
+}
+
+TEST(WhyNotTest, TheFilterDoesNotMatterWithoutResampling) {
+  const ConvertPlan plan = *PlanConvert(
+      Desc(PixelFormat::kRgb, 8, 8), Desc(PixelFormat::kRgb, 8, 8), {}, false);
+  Capabilities c = AllOf("c", 1);
+  c.filters = {Filter::kNearest};
+  EXPECT_EQ(WhyNot(c, plan), std::nullopt);
 }
 
 TEST(SelectBackendTest, RankOrderAndDeclinesWithReasons) {
