@@ -112,10 +112,9 @@ void AddOperations(v1::CapabilitiesReply* reply) {
     AddOperation(OperationName(operation), true, reply);
   }
   for (const Operation operation :
-       {Operation::kTile, Operation::kTileOne,
-        Operation::kLiftBoxes, Operation::kMergeDetections,
-        Operation::kMaterializeMasks, Operation::kDrawMasks,
-        Operation::kPrepare, Operation::kRun}) {
+       {Operation::kTile, Operation::kTileOne, Operation::kLiftBoxes,
+        Operation::kMergeDetections, Operation::kMaterializeMasks,
+        Operation::kDrawMasks, Operation::kPrepare, Operation::kRun}) {
     AddOperation(OperationName(operation), false, reply);
   }
   AddOperation("stream", false, reply);
