@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -128,6 +129,36 @@ TEST(CpuConverterTest, ScratchIsBoundedHoweverManyTapsAPixelHas) {
     ASSERT_NEAR(static_cast<int>(to.bytes()[i]),
                 static_cast<int>(expected.bytes()[i]), 1)
         << i;
+  }
+}
+
+// The conformance battery's pictures are too small to be split.
+TEST(CpuConverterTest, BandsGiveTheBytesOfOneThread) {
+  const auto converter = MakeCpuConverter();
+  RowPool one(1);
+  RowPool four(4);
+  for (const PixelFormat format : {PixelFormat::kRgb, PixelFormat::kPlanarRgb,
+                                   PixelFormat::kI420, PixelFormat::kYuyv}) {
+    for (const Filter filter : {Filter::kBilinear, Filter::kLanczos3}) {
+      const Picture from =
+          MakePicture(PixelFormat::kNv12, DType::kU8, 801, 601);
+      const Picture single = MakePicture(format, DType::kU8, 479, 333);
+      const Picture split = MakePicture(format, DType::kU8, 479, 333);
+      std::ranges::fill(split.bytes(), std::byte{1});
+      ConvertSpec spec;
+      spec.filter = filter;
+      spec.fit = Fit::kLetterbox;
+      const auto plan = PlanConvert(from.desc, single.desc, spec, false);
+      ASSERT_TRUE(plan.ok());
+      ASSERT_TRUE(
+          converter->Convert(*plan, from.buffers(), single.buffers(), one)
+              .ok());
+      ASSERT_TRUE(
+          converter->Convert(*plan, from.buffers(), split.buffers(), four)
+              .ok());
+      EXPECT_TRUE(std::ranges::equal(single.bytes(), split.bytes()))
+          << PixelFormatName(format) << " " << FilterName(filter);
+    }
   }
 }
 

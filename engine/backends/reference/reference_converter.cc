@@ -64,8 +64,15 @@ uint16_t PackFloat16(double value, int mantissa_bits, int min_exponent,
                                std::min<int64_t>(bits, int64_t{infinity}));
 }
 
-uint16_t ToHalf(double value) { return PackFloat16(value, 10, -14, 15); }
-uint16_t ToBfloat(double value) { return PackFloat16(value, 7, -126, 127); }
+uint16_t ToHalf(double value) {
+  return PackFloat16(value, /*mantissa_bits=*/10, /*min_exponent=*/-14,
+                     /*max_exponent=*/15);
+}
+
+uint16_t ToBfloat(double value) {
+  return PackFloat16(value, /*mantissa_bits=*/7, /*min_exponent=*/-126,
+                     /*max_exponent=*/127);
+}
 
 // Reads stored samples. Chroma outside the source rectangle is never used.
 class Picture {
