@@ -171,12 +171,13 @@ void FillPlacement(const ConvertPlan& plan, v1::Placement* placement) {
   FillRect(plan.placement.destination, placement->mutable_destination());
   FillRect(plan.shown_stored, placement->mutable_source());
   v1::AffineMap* map = placement->mutable_map();
-  map->set_xx(plan.map.xx);
-  map->set_xy(plan.map.xy);
-  map->set_x0(plan.map.x0);
-  map->set_yx(plan.map.yx);
-  map->set_yy(plan.map.yy);
-  map->set_y0(plan.map.y0);
+  // Adding zero turns -0, which reads oddly in JSON, into 0.
+  map->set_xx(plan.map.xx + 0.0);
+  map->set_xy(plan.map.xy + 0.0);
+  map->set_x0(plan.map.x0 + 0.0);
+  map->set_yx(plan.map.yx + 0.0);
+  map->set_yy(plan.map.yy + 0.0);
+  map->set_y0(plan.map.y0 + 0.0);
 }
 
 void FillImageInfo(const ImageInfo& info, v1::ImageInfo* out) {
