@@ -86,16 +86,32 @@ RateLimit& Limit() {
   return *limit;
 }
 
+// A terminal obeys U+0080..U+009F like escape sequences.
+bool IsC1Control(const std::string& value, size_t i) {
+  const auto lead = static_cast<unsigned char>(value[i]);
+  if (lead != 0xc2 || i + 1 == value.size()) return false;
+  const auto next = static_cast<unsigned char>(value[i + 1]);
+  return next >= 0x80 && next <= 0x9f;
+}
+
 bool NeedsQuotes(const std::string& value) {
   if (value.empty()) return true;
-  for (const char c : value) {
-    const auto byte = static_cast<unsigned char>(c);
+  for (size_t i = 0; i < value.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(value[i]);
     if (byte <= ' ' || byte == '"' || byte == '\\' || byte == '=' ||
-        byte == 0x7f) {
+        byte == 0x7f || IsC1Control(value, i)) {
       return true;
     }
   }
   return false;
+}
+
+void AppendEscaped(char c, std::string& line) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  const auto byte = static_cast<unsigned char>(c);
+  line += "\\x";
+  line += kHex[byte >> 4];
+  line += kHex[byte & 15];
 }
 
 void AppendValue(const std::string& value, std::string& line) {
@@ -103,17 +119,18 @@ void AppendValue(const std::string& value, std::string& line) {
     line += value;
     return;
   }
-  static constexpr char kHex[] = "0123456789abcdef";
   line += '"';
-  for (const char c : value) {
+  for (size_t i = 0; i < value.size(); ++i) {
+    const char c = value[i];
     const auto byte = static_cast<unsigned char>(c);
     if (byte == '"' || byte == '\\') {
       line += '\\';
       line += c;
     } else if (byte < ' ' || byte == 0x7f) {
-      line += "\\x";
-      line += kHex[byte >> 4];
-      line += kHex[byte & 15];
+      AppendEscaped(c, line);
+    } else if (IsC1Control(value, i)) {
+      AppendEscaped(c, line);
+      AppendEscaped(value[++i], line);
     } else {
       line += c;
     }

@@ -102,11 +102,11 @@ struct Metrics::State {
       std::map<std::string, prometheus::Counter*, std::less<>>& known,
       prometheus::Family<prometheus::Counter>& family, const std::string& label,
       absl::string_view value) {
-    const std::string key(value);
     std::lock_guard<std::mutex> lock(mutex);
-    prometheus::Counter*& counter = known[key];
-    if (counter == nullptr) counter = &family.Add({{label, key}});
-    return counter;
+    const auto found = known.find(value);
+    if (found != known.end()) return found->second;
+    const std::string key(value);
+    return known.emplace(key, &family.Add({{label, key}})).first->second;
   }
 };
 

@@ -1,9 +1,14 @@
 #include "daemon/metrics/metrics.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "daemon/metrics/log.h"
@@ -46,6 +51,14 @@ TEST(MetricsTest, EveryOperationHasAName) {
   }
 }
 
+TEST(ProcessFactsTest, DoesNotCountItsOwnDescriptors) {
+  int open_fds = 0;
+  for (int fd = 0; fd < 4096; ++fd) {
+    if (fcntl(fd, F_GETFD) >= 0) ++open_fds;
+  }
+  EXPECT_EQ(ReadProcessFacts().open_fds, open_fds);
+}
+
 TEST(ProcessFactsTest, SeesAnOpenDescriptor) {
   const int before = ReadProcessFacts().open_fds;
   const int fd = dup(0);
@@ -67,16 +80,50 @@ TEST(LogTest, ForeignTextCannotForgeALine) {
       << line;
 }
 
+int64_t Seconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 TEST(LogTest, LinesAboveTheRateAreCountedNotWritten) {
+  // Begins with a second, so that the whole loop fits into it.
+  const int64_t before = Seconds();
+  while (Seconds() == before) std::this_thread::yield();
+  const int64_t begun = Seconds();
   testing::internal::CaptureStderr();
   for (int i = 0; i < 10 * kMaxLogLinesPerSecond; ++i) {
     Log(LogLevel::kInfo, "test.flood", {{"i", i}});
   }
   const std::string text = testing::internal::GetCapturedStderr();
-  int lines = 0;
-  for (const char c : text) lines += c == '\n' ? 1 : 0;
-  // The loop may straddle one or two second boundaries.
-  EXPECT_LE(lines, 3 * kMaxLogLinesPerSecond);
+  const int64_t seconds = Seconds() - begun + 1;
+  const int64_t lines = std::count(text.begin(), text.end(), '\n');
+  EXPECT_LE(lines, seconds * kMaxLogLinesPerSecond);
+
+  // The next line that is written says how many were not.
+  const int64_t flooded = Seconds();
+  while (Seconds() == flooded) std::this_thread::yield();
+  testing::internal::CaptureStderr();
+  Log(LogLevel::kInfo, "test.flood", {});
+  const std::string next = testing::internal::GetCapturedStderr();
+  if (seconds == 1) {
+    EXPECT_EQ(lines, kMaxLogLinesPerSecond);
+    EXPECT_NE(next.find(absl::StrCat("test.flood suppressed=",
+                                     9 * kMaxLogLinesPerSecond)),
+              std::string::npos)
+        << next;
+  }
+}
+
+TEST(LogTest, TerminalControlsAreEscaped) {
+  testing::internal::CaptureStderr();
+  Log(LogLevel::kInfo, "test.controls",
+      {{"client", "\x1b[2J\xc2\x9b"}, {"name", "caf\xc3\xa9\xc2\xa0"}});
+  const std::string line = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(line.find("\xc2\x9b"), std::string::npos) << line;
+  EXPECT_NE(line.find("client=\"\\x1b[2J\\xc2\\x9b\""), std::string::npos)
+      << line;
+  EXPECT_NE(line.find("name=caf\xc3\xa9\xc2\xa0"), std::string::npos) << line;
 }
 
 TEST(LogTest, LevelsAreNamedAndUnknownOnesRefused) {

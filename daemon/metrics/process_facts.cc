@@ -9,8 +9,9 @@
 
 namespace preprocd {
 
-ProcessFacts ReadProcessFacts() {
-  ProcessFacts facts;
+namespace {
+
+void ReadStatus(ProcessFacts& facts) {
   std::ifstream status("/proc/self/status");
   std::string key;
   while (status >> key) {
@@ -24,6 +25,14 @@ ProcessFacts ReadProcessFacts() {
     std::string rest;
     std::getline(status, rest);
   }
+}
+
+}  // namespace
+
+ProcessFacts ReadProcessFacts() {
+  ProcessFacts facts;
+  // Closed again before descriptors are counted.
+  ReadStatus(facts);
   std::error_code error;
   for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end;
        !error && entry != end; entry.increment(error)) {
