@@ -166,8 +166,9 @@ absl::Status Service::Register(const CallContext& call,
     reply->add_kinds(static_cast<v1::BufferKind>(memory.kind()));
     reply->add_sizes_bytes(memory.size_bytes());
     if (memory.copies()) {
-      reply->add_warnings(absl::StrCat(
-          "fds[", i, "] lacks the shrink and grow seals: every use copies it"));
+      reply->add_warnings(absl::StrCat("fds[", i,
+                                       "] lacks the shrink and grow seals or "
+                                       "has huge pages: every use copies it"));
     }
   }
   return absl::OkStatus();

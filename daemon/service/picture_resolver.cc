@@ -56,9 +56,9 @@ void PointAt(Buffer& buffer, PictureBuffers& buffers) {
 void WarnAboutCopies(const RegisteredBuffer& registered, WorkReport& report) {
   for (const std::shared_ptr<Buffer>& memory : registered.memory) {
     if (!memory->copies()) continue;
-    report.warnings.push_back(
-        absl::StrCat("buffer ", registered.buffer_id,
-                     " lacks the shrink and grow seals: copied"));
+    report.warnings.push_back(absl::StrCat(
+        "buffer ", registered.buffer_id,
+        " lacks the shrink and grow seals or has huge pages: copied"));
     return;
   }
 }

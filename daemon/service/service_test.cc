@@ -85,6 +85,19 @@ TEST_F(ConvertTest, SourceWithoutWriteSealIsCopiedBeforeItIsParsed) {
   EXPECT_EQ(reply.inline_bytes(), Expected(jpeg, 32, 24));
 }
 
+TEST_F(ConvertTest, APermissionThatIsNotUsedIsTold) {
+  const std::string jpeg = GradientJpeg(64, 48);
+  v1::ConvertRequest request =
+      ResizeRequest(InlineSource(jpeg), InlineDestination(), 32, 24);
+  request.set_fast_scale(true);
+  v1::ConvertReply reply;
+  ASSERT_TRUE(Convert(request, &reply).ok());
+  EXPECT_THAT(reply.report().warnings(),
+              ElementsAre("fast_scale is not part of this build: decoded at "
+                          "full size"));
+  EXPECT_EQ(reply.inline_bytes(), Expected(jpeg, 32, 24));
+}
+
 TEST_F(ConvertTest, UnsealedMemfdsWorkByCopyWithWarnings) {
   const std::string jpeg = GradientJpeg(64, 48);
   ASSERT_TRUE(Register(1, MemfdWith(jpeg, Seals::kNone)).ok());
@@ -95,9 +108,12 @@ TEST_F(ConvertTest, UnsealedMemfdsWorkByCopyWithWarnings) {
               &reply)
           .ok());
   EXPECT_GE(reply.report().bytes_copied(), jpeg.size() + kOutputBytes);
-  EXPECT_THAT(reply.report().warnings(),
-              ElementsAre("buffer 1 lacks the shrink and grow seals: copied",
-                          "buffer 2 lacks the shrink and grow seals: copied"));
+  EXPECT_THAT(
+      reply.report().warnings(),
+      ElementsAre(
+          "buffer 1 lacks the shrink and grow seals or has huge pages: copied",
+          "buffer 2 lacks the shrink and grow seals or has huge pages: "
+          "copied"));
   EXPECT_EQ(ReadMemfd(out, kOutputBytes), Expected(jpeg, 32, 24));
 }
 

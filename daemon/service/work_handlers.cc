@@ -271,6 +271,11 @@ absl::Status Service::FindConvert(WorkItem& item) {
                         "spec.orientation_from_file true needs an encoded "
                         "source; raw pixels state no orientation");
   }
+  // A permission, not an order; but who asks for speed shall know.
+  if (request.fast_scale() && item.source.encoded) {
+    item.report.warnings.push_back(
+        "fast_scale is not part of this build: decoded at full size");
+  }
   item.decode.lenient = request.lenient();
   item.decode.fancy_chroma = item.spec.chroma != ChromaUpsampling::kReplicate;
   return absl::OkStatus();
