@@ -35,15 +35,6 @@
 #include "engine/base/error_detail.h"
 #include "engine/base/status_macros.h"
 
-#ifdef PREPROCD_TSAN
-// gRPC and Abseil come without ThreadSanitizer, which therefore misses how
-// they order their threads and reports hand-overs inside them as races.
-extern "C" __attribute__((weak)) const char* __tsan_default_suppressions();
-extern "C" const char* __tsan_default_suppressions() {
-  return "race:libgrpc\nrace:libgpr\nrace:grpc::\nrace:libabsl\n";
-}
-#endif
-
 namespace preprocd {
 namespace {
 
