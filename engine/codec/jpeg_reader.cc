@@ -84,26 +84,6 @@ J_COLOR_SPACE LibraryColor(Route route, PixelFormat format) {
   }
 }
 
-absl::Status StatusOf(const JpegSource& source, int height) {
-  const auto with_rows = [&](absl::string_view what) {
-    return absl::StrCat("JPEG ", what, ", ", source.rows_before_damage(),
-                        " of ", height, " rows are good (",
-                        source.damage_message(), ")");
-  };
-  switch (source.damage()) {
-    case JpegDamage::kTruncated:
-      return BadImage(ErrorReason::kImageTruncated, with_rows("ends early"));
-    case JpegDamage::kTooManyScans:
-      return ImageTooLarge("JPEG scans", kMaxJpegScans + 1, kMaxJpegScans);
-    case JpegDamage::kNoMemory:
-      return absl::ResourceExhaustedError("no memory to decode the JPEG");
-    case JpegDamage::kCorrupt:
-    case JpegDamage::kNone:
-      break;
-  }
-  return BadImage(ErrorReason::kImageCorrupt, with_rows("is damaged"));
-}
-
 }  // namespace
 
 class JpegReader::Session {
@@ -115,8 +95,6 @@ class JpegReader::Session {
  private:
   bool ReadAll(std::span<const std::byte> bytes, const DecodeOptions& options);
   bool Start(const DecodeOptions& options);
-  bool Finish();
-  bool CheckScansComplete();
   absl::Status ReserveScratch();
   bool ReadRows();
   bool ReadDirectBatch();
@@ -175,30 +153,7 @@ bool JpegReader::Session::Start(const DecodeOptions& options) {
     source_.NoteDamage(JpegDamage::kCorrupt, "two readings of its headers");
     return false;
   }
-  return CheckScansComplete();
-}
-
-// Files of several scans are read whole before the first row comes out.
-bool JpegReader::Session::CheckScansComplete() {
-  const jpeg_decompress_struct& library = source_.library();
-  if (!source_.has_several_scans()) return true;
-  for (int c = 0; c < library.num_components; ++c) {
-    // The library takes a component's table when its first scan begins.
-    bool seen = library.comp_info[c].quant_table != nullptr;
-    bool complete = seen;
-    if (library.progressive_mode && library.coef_bits != nullptr) {
-      const int* bits = library.coef_bits[c];
-      seen = seen && bits[0] >= 0;
-      complete = std::all_of(bits, bits + DCTSIZE2,
-                             [](int precision) { return precision == 0; });
-    }
-    // A file with its end may leave refinement out; one without was cut.
-    if (source_.ended() && !complete) {
-      source_.NoteDamage(JpegDamage::kTruncated, "scans are missing");
-    } else if (!seen) {
-      source_.NoteDamage(JpegDamage::kCorrupt, "a component has no data");
-    }
-  }
+  source_.CheckScansComplete();
   return lenient_ || source_.damage() == JpegDamage::kNone;
 }
 
@@ -365,24 +320,13 @@ bool JpegReader::Session::ReadRows() {
   return true;
 }
 
-bool JpegReader::Session::Finish() {
-  const bool finished =
-      source_.Guarded([this] { jpeg_finish_decompress(&source_.library()); });
-  // Arithmetic decoding takes zeros behind the end without a word, so a file
-  // without its end marker cannot be told from one that was cut.
-  if (source_.ended() && header_->arithmetic) {
-    source_.NoteDamage(JpegDamage::kTruncated, "no EOI marker");
-  }
-  return finished;
-}
-
 bool JpegReader::Session::ReadAll(std::span<const std::byte> bytes,
                                   const DecodeOptions& options) {
   if (!source_.Open(bytes, *header_, !options.lenient)) return false;
   if (!Start(options)) return false;
   scratch_status_ = ReserveScratch();
   if (!scratch_status_.ok()) return false;
-  return ReadRows() && Finish();
+  return ReadRows() && source_.Finish(*header_);
 }
 
 absl::Status JpegReader::Session::Read(std::span<const std::byte> bytes,
@@ -402,7 +346,7 @@ absl::Status JpegReader::Session::Read(std::span<const std::byte> bytes,
   absl::Status status = scratch_status_;
   const JpegDamage damage = source_.damage();
   if (damage != JpegDamage::kNone || (!complete && status.ok())) {
-    status = StatusOf(source_, height);
+    status = source_.DamageStatus(height);
     result.rows_good = source_.rows_before_damage();
   }
   source_.AppendNotes(result.warnings);

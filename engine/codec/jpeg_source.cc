@@ -4,7 +4,9 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/error_detail.h"
 #include "engine/base/limits.h"
+#include "engine/codec/decode_status.h"
 
 namespace preprocd {
 namespace {
@@ -66,6 +68,56 @@ bool JpegSource::Guarded(absl::FunctionRef<void()> step) {
 void JpegSource::BeginScans() {
   several_scans_ = jpeg_has_multiple_scans(&library_) != FALSE;
   in_scans_ = true;
+}
+
+void JpegSource::CheckScansComplete() {
+  if (!several_scans_) return;
+  for (int c = 0; c < library_.num_components; ++c) {
+    // The library takes a component's table when its first scan begins.
+    bool seen = library_.comp_info[c].quant_table != nullptr;
+    bool complete = seen;
+    if (library_.progressive_mode && library_.coef_bits != nullptr) {
+      const int* bits = library_.coef_bits[c];
+      seen = seen && bits[0] >= 0;
+      complete = std::all_of(bits, bits + DCTSIZE2,
+                             [](int precision) { return precision == 0; });
+    }
+    // A file with its end may leave refinement out; one without was cut.
+    if (ended_ && !complete) {
+      NoteDamage(JpegDamage::kTruncated, "scans are missing");
+    } else if (!seen) {
+      NoteDamage(JpegDamage::kCorrupt, "a component has no data");
+    }
+  }
+}
+
+bool JpegSource::Finish(const JpegHeader& header) {
+  const bool finished = Guarded([this] { jpeg_finish_decompress(&library_); });
+  // Arithmetic decoding takes zeros behind the end without a word, so a file
+  // without its end marker cannot be told from one that was cut.
+  if (ended_ && header.arithmetic) {
+    NoteDamage(JpegDamage::kTruncated, "no EOI marker");
+  }
+  return finished;
+}
+
+absl::Status JpegSource::DamageStatus(int height) const {
+  const auto with_rows = [&](absl::string_view what) {
+    return absl::StrCat("JPEG ", what, ", ", rows_before_damage_, " of ",
+                        height, " rows are good (", message_.data(), ")");
+  };
+  switch (damage_) {
+    case JpegDamage::kTruncated:
+      return BadImage(ErrorReason::kImageTruncated, with_rows("ends early"));
+    case JpegDamage::kTooManyScans:
+      return ImageTooLarge("JPEG scans", kMaxJpegScans + 1, kMaxJpegScans);
+    case JpegDamage::kNoMemory:
+      return absl::ResourceExhaustedError("no memory to decode the JPEG");
+    case JpegDamage::kCorrupt:
+    case JpegDamage::kNone:
+      break;
+  }
+  return BadImage(ErrorReason::kImageCorrupt, with_rows("is damaged"));
 }
 
 void JpegSource::NoteDamage(JpegDamage damage, const char* message) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "engine/codec/jpeg_header.h"
 #include "engine/codec/jpeg_library.h"
 
@@ -58,6 +59,17 @@ class JpegSource {
   // inside a step, when the header has been read.
   void BeginScans();
   bool has_several_scans() const { return several_scans_; }
+
+  // Notes what is missing of a file of several scans, which are all read
+  // before the first row comes out.
+  void CheckScansComplete();
+  // True when the decode ended as it should; notes a file that was cut where
+  // nothing else tells. Called behind the last row.
+  bool Finish(const JpegHeader& header);
+
+  // What to answer when damage() is not kNone or the decode failed. `height`
+  // is the picture's.
+  absl::Status DamageStatus(int height) const;
 
   // Marks damage that the caller found. The first one counts.
   void NoteDamage(JpegDamage damage, const char* message);

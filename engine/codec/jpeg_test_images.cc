@@ -142,6 +142,56 @@ Samples DecodeByLibrary(const Bytes& file, bool grey, bool fancy) {
   return out;
 }
 
+RawPlanes RawPlanesByLibrary(const Bytes& file) {
+  jpeg_decompress_struct library = {};
+  jpeg_error_mgr errors = {};
+  library.err = jpeg_std_error(&errors);  // exits on an error
+  jpeg_create_decompress(&library);
+  jpeg_mem_src(&library, reinterpret_cast<const unsigned char*>(file.data()),
+               file.size());
+  jpeg_read_header(&library, TRUE);
+  library.out_color_space = library.jpeg_color_space;
+  library.raw_data_out = TRUE;
+  library.dct_method = JDCT_ISLOW;
+  jpeg_start_decompress(&library);
+  const auto count = static_cast<size_t>(library.num_components);
+  PREPROCD_CHECK(count <= 3);
+  RawPlanes planes;
+  std::array<Samples, 3> strips;
+  std::array<std::array<JSAMPROW, MAX_SAMP_FACTOR * DCTSIZE>, 3> rows = {};
+  std::array<JSAMPARRAY, 3> arrays = {};
+  for (size_t c = 0; c < count; ++c) {
+    const jpeg_component_info& info = library.comp_info[c];
+    const size_t row_bytes = size_t{info.width_in_blocks} * DCTSIZE;
+    const auto strip_rows = static_cast<size_t>(info.v_samp_factor) * DCTSIZE;
+    strips[c].resize(row_bytes * strip_rows);
+    for (size_t y = 0; y < strip_rows; ++y) {
+      rows[c][y] = strips[c].data() + y * row_bytes;
+    }
+    arrays[c] = rows[c].data();
+  }
+  while (library.output_scanline < library.output_height) {
+    jpeg_read_raw_data(
+        &library, arrays.data(),
+        static_cast<JDIMENSION>(library.max_v_samp_factor * DCTSIZE));
+    for (size_t c = 0; c < count; ++c) {
+      const jpeg_component_info& info = library.comp_info[c];
+      for (int y = 0; y < info.v_samp_factor * DCTSIZE; ++y) {
+        if (planes.samples[c].size() ==
+            size_t{info.downsampled_width} * info.downsampled_height) {
+          break;
+        }
+        const JSAMPROW row = rows[c][static_cast<size_t>(y)];
+        planes.samples[c].insert(planes.samples[c].end(), row,
+                                 row + info.downsampled_width);
+      }
+    }
+  }
+  jpeg_finish_decompress(&library);
+  jpeg_destroy_decompress(&library);
+  return planes;
+}
+
 size_t FindSegment(const Bytes& file, uint8_t marker) {
   for (size_t at = 0;; at += SegmentBytes(file, at)) {
     PREPROCD_CHECK(At(file, at) == 0xFF);

@@ -51,6 +51,13 @@ Samples TestCardRgb(int width, int height);
 // Aborts when it fails.
 Samples DecodeByLibrary(const Bytes& file, bool grey, bool fancy = true);
 
+// The coded samples of every component as jpeg_read_raw_data gives them, cut
+// to ceil(size * factor / largest factor). Aborts when it fails.
+struct RawPlanes {
+  std::array<Samples, 3> samples;
+};
+RawPlanes RawPlanesByLibrary(const Bytes& file);
+
 // Offset of the first segment with `marker` (FF xx), walking by lengths up to
 // the first scan. Aborts when there is none.
 size_t FindSegment(const Bytes& file, uint8_t marker);

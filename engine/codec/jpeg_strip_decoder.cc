@@ -1,0 +1,176 @@
+#include "engine/codec/jpeg_strip_decoder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "engine/base/check.h"
+#include "engine/codec/jpeg_library_planes.h"
+
+namespace preprocd {
+namespace {
+
+constexpr int kBlock = 8;
+constexpr int kMidGrey = 128;
+
+int CeilDiv(int value, int divisor) { return (value + divisor - 1) / divisor; }
+
+JpegPlane PlaneOf(const JpegHeader& header, int index) {
+  const JpegComponent& component =
+      header.components[static_cast<size_t>(index)];
+  JpegPlane plane;
+  plane.x_ratio = header.max_h / component.h;
+  plane.y_ratio = header.max_v / component.v;
+  plane.width = CeilDiv(header.width, plane.x_ratio);
+  plane.height = CeilDiv(header.height, plane.y_ratio);
+  plane.coded_width = CeilDiv(plane.width, kBlock) * kBlock;
+  plane.strip_rows = component.v * kBlock;
+  return plane;
+}
+
+}  // namespace
+
+class JpegStripDecoder::Session {
+ public:
+  absl::Status Begin(std::span<const std::byte> bytes, const JpegHeader& header,
+                     const DecodeOptions& options);
+  absl::StatusOr<JpegStrip> Next(const JpegStripTargets& targets);
+  absl::Status Finish(DecodeResult& result);
+
+  int plane_count() const { return header_.component_count; }
+  const JpegPlane& plane(int index) const {
+    return planes_[static_cast<size_t>(index)];
+  }
+  int strip_count() const { return strip_count_; }
+  int next_strip() const { return next_strip_; }
+
+ private:
+  bool Continues(bool done);
+  void FillGrey(const JpegStripTargets& targets) const;
+  JpegStrip TakeStrip();
+
+  JpegHeader header_;
+  DecodeOptions options_;
+  std::array<JpegPlane, kMaxJpegPlanes> planes_ = {};
+  int strip_count_ = 0;
+  int next_strip_ = 0;
+  // A lenient decode whose rest is grey.
+  bool gave_up_ = false;
+  JpegLibraryPlanes library_;
+};
+
+// What a step of the library means for the decode as a whole.
+bool JpegStripDecoder::Session::Continues(bool done) {
+  const JpegDamage damage = library_.source().damage();
+  if (done && (options_.lenient || damage == JpegDamage::kNone)) return true;
+  const bool usable =
+      damage == JpegDamage::kTruncated || damage == JpegDamage::kCorrupt;
+  gave_up_ = options_.lenient && usable && next_strip_ > 0;
+  return gave_up_;
+}
+
+absl::Status JpegStripDecoder::Session::Begin(std::span<const std::byte> bytes,
+                                              const JpegHeader& header,
+                                              const DecodeOptions& options) {
+  header_ = header;
+  options_ = options;
+  for (int i = 0; i < header.component_count; ++i) {
+    planes_[static_cast<size_t>(i)] = PlaneOf(header, i);
+  }
+  strip_count_ = CeilDiv(header.height, header.max_v * kBlock);
+  next_strip_ = 0;
+  gave_up_ = false;
+  if (Continues(library_.Open(bytes, header_, options_))) {
+    return absl::OkStatus();
+  }
+  return library_.source().DamageStatus(header_.height);
+}
+
+void JpegStripDecoder::Session::FillGrey(
+    const JpegStripTargets& targets) const {
+  for (size_t c = 0; c < static_cast<size_t>(plane_count()); ++c) {
+    for (int y = 0; y < planes_[c].strip_rows; ++y) {
+      memset(targets[c].data + static_cast<size_t>(y) * targets[c].stride_bytes,
+             kMidGrey, static_cast<size_t>(planes_[c].coded_width));
+    }
+  }
+}
+
+JpegStrip JpegStripDecoder::Session::TakeStrip() {
+  JpegStrip strip;
+  strip.first_row = next_strip_ * header_.max_v * kBlock;
+  strip.rows =
+      std::min(header_.max_v * kBlock, header_.height - strip.first_row);
+  for (size_t c = 0; c < static_cast<size_t>(plane_count()); ++c) {
+    const int first = next_strip_ * planes_[c].strip_rows;
+    strip.planes[c] = {
+        first, std::clamp(planes_[c].height - first, 0, planes_[c].strip_rows)};
+  }
+  ++next_strip_;
+  return strip;
+}
+
+absl::StatusOr<JpegStrip> JpegStripDecoder::Session::Next(
+    const JpegStripTargets& targets) {
+  PREPROCD_CHECK(next_strip_ < strip_count_);
+  if (!gave_up_ && !Continues(library_.Next(targets))) {
+    return library_.source().DamageStatus(header_.height);
+  }
+  if (gave_up_) FillGrey(targets);
+  return TakeStrip();
+}
+
+absl::Status JpegStripDecoder::Session::Finish(DecodeResult& result) {
+  PREPROCD_CHECK(next_strip_ == strip_count_);
+  result.rows_good = header_.height;
+  absl::Status status;
+  const bool good = gave_up_ || Continues(library_.Finish());
+  const JpegSource& source = library_.source();
+  source.AppendNotes(result.warnings);
+  if (!good || source.damage() != JpegDamage::kNone) {
+    status = source.DamageStatus(header_.height);
+    result.rows_good = source.rows_before_damage();
+  }
+  if (good && !status.ok()) {
+    result.warnings.push_back(std::string(status.message()));
+    status = absl::OkStatus();
+  }
+  library_.Close();
+  return status;
+}
+
+JpegStripDecoder::JpegStripDecoder() : session_(std::make_unique<Session>()) {}
+JpegStripDecoder::~JpegStripDecoder() = default;
+
+bool JpegStripDecoder::Supports(const JpegHeader& header) {
+  return header.component_count == 1 || header.component_count == 3;
+}
+
+absl::Status JpegStripDecoder::Begin(std::span<const std::byte> bytes,
+                                     const JpegHeader& header,
+                                     const DecodeOptions& options) {
+  PREPROCD_CHECK(Supports(header));
+  return session_->Begin(bytes, header, options);
+}
+
+int JpegStripDecoder::plane_count() const { return session_->plane_count(); }
+
+const JpegPlane& JpegStripDecoder::plane(int index) const {
+  return session_->plane(index);
+}
+
+int JpegStripDecoder::strip_count() const { return session_->strip_count(); }
+
+int JpegStripDecoder::next_strip() const { return session_->next_strip(); }
+
+absl::StatusOr<JpegStrip> JpegStripDecoder::Next(
+    const JpegStripTargets& targets) {
+  return session_->Next(targets);
+}
+
+absl::Status JpegStripDecoder::Finish(DecodeResult& result) {
+  return session_->Finish(result);
+}
+
+}  // namespace preprocd
