@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/backends/cpu/fixed_renderer.h"
 #include "engine/backends/cpu/row_sampler.h"
 #include "engine/backends/cpu/row_source.h"
 #include "engine/backends/cpu/row_writer.h"
@@ -254,6 +255,14 @@ class CpuConverter : public Converter {
  private:
   void Render(const ConvertPlan& plan, const ConstImageView& source,
               const ImageView& destination, RowPool& pool) {
+    const auto fixed =
+        FixedRenderer::Make(plan, source, destination, fixed_tables_);
+    if (fixed) {
+      pool.ParallelRows(
+          plan.destination.height, MinBandRows(plan),
+          [&](int begin, int end) { fixed->RenderRows(begin, end); });
+      return;
+    }
     const Placement& p = plan.placement;
     const auto taps_x =
         taps_.Get(plan.filter, p.shown.width, p.destination.width);
@@ -272,6 +281,7 @@ class CpuConverter : public Converter {
 
   const Capabilities capabilities_ = MakeCapabilities();
   TapsCache taps_;
+  FixedTables fixed_tables_;
 };
 
 }  // namespace

@@ -1,0 +1,71 @@
+// Renders a plan in fixed point: one separable filter per stored plane, then
+// colour, dtype stage and layout row by row. Serves every source, every
+// filter and orientation and the grey and rgb destinations at eight-bit
+// precision; the float rows (row_sampler.h) do the rest.
+// Owns: nothing but shared tables. Thread-safety: RenderRows may run on
+// several threads for disjoint rows.
+#ifndef ENGINE_BACKENDS_CPU_FIXED_RENDERER_H_
+#define ENGINE_BACKENDS_CPU_FIXED_RENDERER_H_
+
+#include <array>
+#include <memory>
+#include <optional>
+
+#include "engine/backends/cpu/element_table.h"
+#include "engine/backends/cpu/fixed_taps.h"
+#include "engine/backends/cpu/pixel_kernels.h"
+#include "engine/backends/cpu/stored_plane.h"
+#include "engine/convert/convert_plan.h"
+#include "engine/image/image_desc.h"
+
+namespace preprocd {
+
+// Tables that outlive one convert. Thread-safety: safe.
+struct FixedTables {
+  FixedTapsCache taps;
+  ElementTableCache elements;
+};
+
+class FixedRenderer {
+ public:
+  // Nothing when the plan needs the float rows. The plan and both views must
+  // outlive the renderer.
+  static std::optional<FixedRenderer> Make(const ConvertPlan& plan,
+                                           const ConstImageView& source,
+                                           const ImageView& destination,
+                                           FixedTables& tables);
+
+  // Destination rows [begin, end), whole width.
+  void RenderRows(int begin, int end) const;
+
+ private:
+  struct Plane {
+    std::shared_ptr<const FixedTaps> along;
+    std::shared_ptr<const FixedTaps> down;
+  };
+  class Band;
+
+  FixedRenderer(const ConvertPlan& plan, const ConstImageView& source,
+                const ImageView& destination);
+  bool FindTaps(FixedTables& tables);
+  bool FitsScratch() const;
+  void SetLumaTable();
+  bool half_chroma() const;
+
+  const ConvertPlan* plan_;
+  const ImageView* destination_;
+  const PixelFormatInfo* from_;
+  const PixelFormatInfo* to_;
+  StoredPlanes stored_;
+  bool transposed_ = false;
+  std::array<Plane, 4> planes_;
+  std::shared_ptr<const ElementTable> elements_;
+  FixedYuv yuv_;
+  int fraction_ = kPlainFraction;
+  // YUV to grey: luma code to grey value.
+  std::array<uint8_t, 256> luma_ = {};
+};
+
+}  // namespace preprocd
+
+#endif  // ENGINE_BACKENDS_CPU_FIXED_RENDERER_H_

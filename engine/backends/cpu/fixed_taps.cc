@@ -1,0 +1,267 @@
+#include "engine/backends/cpu/fixed_taps.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace preprocd {
+namespace {
+
+// Weights below a quarter of the last bit of 16 are nothing.
+constexpr double kNegligible = 1.0 / 131072;
+constexpr int kShuffleBytes = 16;
+
+// One destination sample's weights over stored samples lo, lo + 1, ...
+struct Window {
+  int lo = 0;
+  std::vector<double> weights;
+
+  void Add(int index, double weight) {
+    if (weights.empty()) lo = index;
+    if (index < lo) {
+      weights.insert(weights.begin(), static_cast<size_t>(lo - index), 0.0);
+      lo = index;
+    }
+    const auto at = static_cast<size_t>(index - lo);
+    if (at >= weights.size()) weights.resize(at + 1, 0.0);
+    weights[at] += weight;
+  }
+
+  void Trim() {
+    const auto negligible = [](double w) { return std::abs(w) < kNegligible; };
+    while (weights.size() > 1 && negligible(weights.back())) weights.pop_back();
+    size_t zeros = 0;
+    while (zeros + 1 < weights.size() && negligible(weights[zeros])) ++zeros;
+    weights.erase(weights.begin(),
+                  weights.begin() + static_cast<ptrdiff_t>(zeros));
+    lo += static_cast<int>(zeros);
+  }
+};
+
+void AddStored(const AxisRequest& r, int luma, double weight, Window& window) {
+  const auto clamp = [&r](int i) {
+    return std::clamp(i, r.min_index, r.max_index);
+  };
+  if (r.shift == 0 || !r.fancy) {
+    window.Add(clamp(luma >> r.shift), weight);
+    return;
+  }
+  const ChromaTaps c = FancyChroma(luma, r.shift, r.max_index + 2);
+  window.Add(clamp(c.index0), weight * c.weight0);
+  window.Add(clamp(c.index1), weight * c.weight1);
+}
+
+std::vector<Window> MakeWindows(const AxisRequest& r) {
+  const AxisTaps exact =
+      ComputeTaps(r.filter, r.shown_extent, r.destination_extent);
+  std::vector<Window> windows(static_cast<size_t>(r.destination_extent));
+  for (size_t d = 0; d < windows.size(); ++d) {
+    const auto count = static_cast<size_t>(exact.count);
+    for (size_t k = 0; k < count; ++k) {
+      const double w = exact.weights[d * count + k];
+      if (w == 0) continue;
+      const int shown = exact.first[d] + static_cast<int>(k);
+      AddStored(r, r.origin + r.direction * shown, w, windows[d]);
+    }
+    windows[d].Trim();
+  }
+  return windows;
+}
+
+// Integers that sum to `one` exactly, the rest given to the largest.
+void Quantize(const std::vector<double>& exact, int one, int16_t* out) {
+  int sum = 0;
+  size_t largest = 0;
+  std::vector<int> rounded(exact.size());
+  for (size_t k = 0; k < exact.size(); ++k) {
+    rounded[k] = static_cast<int>(std::lround(exact[k] * one));
+    sum += rounded[k];
+    if (rounded[k] > rounded[largest]) largest = k;
+  }
+  rounded[largest] += one - sum;
+  for (size_t k = 0; k < exact.size(); ++k) {
+    out[k] = static_cast<int16_t>(
+        std::clamp<int>(rounded[k], std::numeric_limits<int16_t>::min(),
+                        std::numeric_limits<int16_t>::max()));
+  }
+}
+
+int StrideOf(const AxisRequest& r, int count) {
+  if (r.channels == 0) return count;
+  switch (r.channels) {
+    case 1:
+      return count <= 4 ? 4 : (count + 7) / 8 * 8;
+    case 2:
+      return count <= 2 ? 2 : (count + 3) / 4 * 4;
+    default:
+      return (count + 1) / 2 * 2;
+  }
+}
+
+// The byte offset of one 16-byte load that holds destination samples
+// [d, d + 4), `element` bytes each. False when they lie too far apart.
+bool FindLoad(const FixedTaps& t, size_t d, int element, int32_t* base) {
+  const size_t end =
+      std::min(d + 4, static_cast<size_t>(t.request.destination_extent));
+  *base = 0;
+  if (d >= end) return true;
+  const auto [lo, hi] =
+      std::minmax_element(t.first.begin() + static_cast<ptrdiff_t>(d),
+                          t.first.begin() + static_cast<ptrdiff_t>(end));
+  const int begin = *lo * element;
+  const int finish = (*hi + 1) * element;
+  if (finish - begin > kShuffleBytes) return false;
+  // Never beyond the row: its end may be the end of the memory.
+  *base = std::min(begin, t.extent * element - kShuffleBytes);
+  return true;
+}
+
+// Picks of one channel: 16 samples from 4 loads.
+void MakePick1(FixedTaps& t) {
+  const auto padded = t.first.size();
+  const auto extent = static_cast<size_t>(t.request.destination_extent);
+  std::vector<int32_t> loads;
+  std::vector<uint8_t> shuffles(padded * 4, 0x80);
+  for (size_t d = 0; d < padded; d += 4) {
+    int32_t base = 0;
+    if (!FindLoad(t, d, 1, &base)) return;
+    loads.push_back(base);
+    uint8_t* shuffle = shuffles.data() + d / 4 * kShuffleBytes;
+    for (size_t i = d; i < std::min(d + 4, extent); ++i) {
+      shuffle[i % 16] = static_cast<uint8_t>(t.first[i] - base);
+    }
+  }
+  t.loads = std::move(loads);
+  t.shuffles = std::move(shuffles);
+}
+
+// Picks of two channels, apart afterwards: 8 samples from 2 loads, as 8
+// bytes of the first and 8 of the second channel.
+void MakePick2(FixedTaps& t) {
+  const auto padded = t.first.size();
+  const auto extent = static_cast<size_t>(t.request.destination_extent);
+  std::vector<int32_t> loads;
+  std::vector<uint8_t> shuffles(padded * 4, 0x80);
+  for (size_t d = 0; d < padded; d += 4) {
+    int32_t base = 0;
+    if (!FindLoad(t, d, 2, &base)) return;
+    loads.push_back(base);
+    uint8_t* shuffle = shuffles.data() + d / 4 * kShuffleBytes;
+    for (size_t i = d; i < std::min(d + 4, extent); ++i) {
+      const auto at = static_cast<uint8_t>(t.first[i] * 2 - base);
+      shuffle[i % 8] = at;
+      shuffle[8 + i % 8] = static_cast<uint8_t>(at + 1);
+    }
+  }
+  t.loads = std::move(loads);
+  t.shuffles = std::move(shuffles);
+}
+
+// Pairs of staged samples for 4 destination samples from one load.
+void MakePairShuffles(FixedTaps& t) {
+  const auto padded = t.first.size();
+  const auto extent = static_cast<size_t>(t.request.destination_extent);
+  std::vector<int32_t> loads;
+  std::vector<uint8_t> shuffles(padded * 4, 0x80);
+  for (size_t d = 0; d < padded; d += 4) {
+    const size_t end = std::min(d + 4, extent);
+    int32_t base = 0;
+    if (d < end) {
+      const auto [lo, hi] =
+          std::minmax_element(t.first.begin() + static_cast<ptrdiff_t>(d),
+                              t.first.begin() + static_cast<ptrdiff_t>(end));
+      if (*hi + 2 - *lo > 8) return;
+      base = *lo;
+    }
+    loads.push_back(base);
+    uint8_t* shuffle = shuffles.data() + d * 4;
+    for (size_t i = d; i < end; ++i) {
+      for (int b = 0; b < 4; ++b) {
+        *shuffle++ = static_cast<uint8_t>((t.first[i] - base) * 2 + b);
+      }
+    }
+  }
+  t.loads = std::move(loads);
+  t.shuffles = std::move(shuffles);
+}
+
+void FillTables(const std::vector<Window>& windows, FixedTaps& t) {
+  const AxisRequest& r = t.request;
+  const bool lobes = HasNegativeLobes(r.filter);
+  int one = 1 << 15;
+  if (lobes) one = r.channels == 0 ? 1 << 13 : 1 << 14;
+  t.weight_bits = lobes ? 14 : 15;
+  t.stride = StrideOf(r, t.count);
+  const size_t padded = (windows.size() + FixedTaps::kBlock - 1) /
+                        FixedTaps::kBlock * FixedTaps::kBlock;
+  t.first.assign(padded, 0);
+  t.weights.assign(padded * static_cast<size_t>(t.stride), 0);
+  t.identity = t.count == 1;
+  t.doubled = t.count == 1;
+  for (size_t d = 0; d < windows.size(); ++d) {
+    const int first = windows[d].lo - t.begin;
+    t.first[d] = first;
+    Quantize(windows[d].weights, one,
+             t.weights.data() + d * static_cast<size_t>(t.stride));
+    t.identity = t.identity && first == static_cast<int>(d);
+    t.doubled = t.doubled && first == static_cast<int>(d / 2);
+  }
+}
+
+}  // namespace
+
+bool HasNegativeLobes(Filter filter) {
+  return filter == Filter::kBicubic || filter == Filter::kBicubicAa ||
+         filter == Filter::kLanczos3;
+}
+
+std::shared_ptr<const FixedTaps> MakeFixedTaps(const AxisRequest& request) {
+  std::vector<Window> windows = MakeWindows(request);
+  int count = 1;
+  int lo = std::numeric_limits<int>::max();
+  int hi = std::numeric_limits<int>::min();
+  for (const Window& w : windows) {
+    const auto size = static_cast<int>(w.weights.size());
+    count = std::max(count, size);
+    lo = std::min(lo, w.lo);
+    hi = std::max(hi, w.lo + size);
+  }
+  if (count > kMaxFixedTaps) return nullptr;
+  auto t = std::make_shared<FixedTaps>();
+  t->request = request;
+  t->count = count;
+  t->begin = lo;
+  t->extent = hi - lo;
+  // Shorter windows at the far edge move back so that `count` taps fit.
+  for (Window& w : windows) {
+    const int room = hi - w.lo;
+    if (room >= count) continue;
+    const int back = std::min(count - room, w.lo - lo);
+    w.weights.insert(w.weights.begin(), static_cast<size_t>(back), 0.0);
+    w.lo -= back;
+  }
+  FillTables(windows, *t);
+  if (count == 1 && request.channels == 1 && t->extent >= 16) MakePick1(*t);
+  if (count == 1 && request.channels == 2 && t->extent >= 8) MakePick2(*t);
+  if (count == 2 && request.channels == 1) MakePairShuffles(*t);
+  return t;
+}
+
+std::shared_ptr<const FixedTaps> FixedTapsCache::Get(
+    const AxisRequest& request) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found =
+      std::find_if(tables_.begin(), tables_.end(),
+                   [&request](const auto& t) { return t->request == request; });
+  if (found != tables_.end()) {
+    std::rotate(tables_.begin(), found, found + 1);
+    return tables_.front();
+  }
+  std::shared_ptr<const FixedTaps> made = MakeFixedTaps(request);
+  if (made == nullptr) return nullptr;
+  if (tables_.size() == kMaxTables) tables_.pop_back();
+  tables_.insert(tables_.begin(), made);
+  return made;
+}
+
+}  // namespace preprocd
