@@ -129,7 +129,7 @@ void JpegSource::NoteDamage(JpegDamage damage, const char* message) {
 
 void JpegSource::AppendNotes(std::vector<std::string>& notes) const {
   if (ended_ && damage_ == JpegDamage::kNone) {
-    notes.push_back("JPEG has no EOI marker; its pixels are complete");
+    notes.push_back(kNoEndNote);
   }
   if (stray_places_ > 0) {
     notes.push_back(absl::StrCat("JPEG has stray bytes before ", stray_places_,

@@ -34,6 +34,8 @@ enum class JpegDamage : uint8_t {
 
 class JpegSource {
  public:
+  static constexpr char kNoEndNote[] =
+      "JPEG has no EOI marker; its pixels are complete";
   // Stray bytes before a marker that are taken for a sloppy writer, not for
   // damage; cameras put up to 15 before restart markers.
   static constexpr int kMaxStrayBytes = 16;

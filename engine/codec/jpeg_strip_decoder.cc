@@ -6,7 +6,10 @@
 
 #include "absl/strings/string_view.h"
 #include "engine/base/check.h"
+#include "engine/base/status_macros.h"
+#include "engine/codec/jpeg_baseline_decoder.h"
 #include "engine/codec/jpeg_library_planes.h"
+#include "engine/codec/scratch_bytes.h"
 
 namespace preprocd {
 namespace {
@@ -47,6 +50,10 @@ class JpegStripDecoder::Session {
 
  private:
   bool Continues(bool done);
+  absl::Status OpenLibrary();
+  bool SkipWithLibrary();
+  absl::Status NextByLibrary(const JpegStripTargets& targets);
+  absl::Status FinishLibrary(DecodeResult& result);
   void FillGrey(const JpegStripTargets& targets) const;
   JpegStrip TakeStrip();
 
@@ -57,7 +64,13 @@ class JpegStripDecoder::Session {
   int next_strip_ = 0;
   // A lenient decode whose rest is grey.
   bool gave_up_ = false;
+  // Exactly one of them decodes at a time: the second when the first meets
+  // something odd, from the strip where that was.
+  JpegBaselineDecoder baseline_;
+  bool by_library_ = false;
   JpegLibraryPlanes library_;
+  std::span<const std::byte> bytes_;
+  ScratchBytes dropped_;
 };
 
 // What a step of the library means for the decode as a whole.
@@ -81,15 +94,54 @@ absl::Status JpegStripDecoder::Session::Begin(std::span<const std::byte> bytes,
   strip_count_ = CeilDiv(header.height, header.max_v * kBlock);
   next_strip_ = 0;
   gave_up_ = false;
-  if (Continues(library_.Open(bytes, header_, options_))) {
+  bytes_ = bytes;
+  by_library_ = false;
+  library_.Close();
+  if (baseline_.Open(bytes, header_)) return absl::OkStatus();
+  return OpenLibrary();
+}
+
+absl::Status JpegStripDecoder::Session::OpenLibrary() {
+  by_library_ = true;
+  size_t widest = 0;
+  for (const JpegPlane& plane : planes_) {
+    widest = std::max(widest, static_cast<size_t>(plane.coded_width));
+  }
+  RETURN_IF_ERROR(dropped_.Reserve(widest));
+  if (Continues(library_.Open(bytes_, header_, options_) &&
+                SkipWithLibrary())) {
     return absl::OkStatus();
   }
   return library_.source().DamageStatus(header_.height);
 }
 
+// All rows in one place: nobody looks at them.
+bool JpegStripDecoder::Session::SkipWithLibrary() {
+  JpegStripTargets nowhere;
+  nowhere.fill({dropped_.data(), 0});
+  for (int i = 0; i < next_strip_; ++i) {
+    if (!library_.Next(nowhere)) return false;
+  }
+  return true;
+}
+
+absl::Status JpegStripDecoder::Session::NextByLibrary(
+    const JpegStripTargets& targets) {
+  JpegStripTargets all = targets;
+  for (JpegPlaneTarget& target : all) {
+    if (target.data == nullptr) target = {dropped_.data(), 0};
+  }
+  if (!gave_up_ && !Continues(library_.Next(all))) {
+    return library_.source().DamageStatus(header_.height);
+  }
+  if (gave_up_) FillGrey(targets);
+  return absl::OkStatus();
+}
+
 void JpegStripDecoder::Session::FillGrey(
     const JpegStripTargets& targets) const {
   for (size_t c = 0; c < static_cast<size_t>(plane_count()); ++c) {
+    if (targets[c].data == nullptr) continue;
     for (int y = 0; y < planes_[c].strip_rows; ++y) {
       memset(targets[c].data + static_cast<size_t>(y) * targets[c].stride_bytes,
              kMidGrey, static_cast<size_t>(planes_[c].coded_width));
@@ -114,16 +166,28 @@ JpegStrip JpegStripDecoder::Session::TakeStrip() {
 absl::StatusOr<JpegStrip> JpegStripDecoder::Session::Next(
     const JpegStripTargets& targets) {
   PREPROCD_CHECK(next_strip_ < strip_count_);
-  if (!gave_up_ && !Continues(library_.Next(targets))) {
-    return library_.source().DamageStatus(header_.height);
+  if (!by_library_ && !baseline_.Next(targets)) {
+    RETURN_IF_ERROR(OpenLibrary());
   }
-  if (gave_up_) FillGrey(targets);
+  if (by_library_) RETURN_IF_ERROR(NextByLibrary(targets));
   return TakeStrip();
 }
 
 absl::Status JpegStripDecoder::Session::Finish(DecodeResult& result) {
   PREPROCD_CHECK(next_strip_ == strip_count_);
   result.rows_good = header_.height;
+  if (!by_library_) {
+    const JpegBaselineDecoder::End end = baseline_.Finish();
+    if (end == JpegBaselineDecoder::End::kNoMarker) {
+      result.warnings.push_back(JpegSource::kNoEndNote);
+    }
+    if (end != JpegBaselineDecoder::End::kOdd) return absl::OkStatus();
+    RETURN_IF_ERROR(OpenLibrary());
+  }
+  return FinishLibrary(result);
+}
+
+absl::Status JpegStripDecoder::Session::FinishLibrary(DecodeResult& result) {
   absl::Status status;
   const bool good = gave_up_ || Continues(library_.Finish());
   const JpegSource& source = library_.source();

@@ -50,7 +50,8 @@ struct JpegPlane {
 
 // Where a plane's next strip goes: row r of the strip at data + r * stride.
 // REQUIRES: stride_bytes >= JpegPlane::coded_width and strip_rows writable
-// rows of coded_width bytes; no alignment.
+// rows of coded_width bytes; no alignment. Without data the plane is decoded,
+// not transformed: grey from a colour file needs no chroma.
 struct JpegPlaneTarget {
   uint8_t* data = nullptr;
   size_t stride_bytes = 0;
