@@ -21,7 +21,7 @@ inline constexpr int kDctCoefficients = 64;
 // the right one.
 struct alignas(64) DctPair {
   static constexpr int kRowStep = 2 * kDctSize;
-  std::array<int16_t, 2 * kDctCoefficients> values;
+  std::array<int16_t, 2 * kDctCoefficients> values = {};
 };
 
 // Position of the k-th coefficient in zigzag order inside a block: row * 8 +

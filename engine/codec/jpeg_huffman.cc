@@ -62,7 +62,7 @@ HuffmanLookup::LongSymbol HuffmanLookup::DecodeLong(BitBuffer buffer) const {
   const auto next = static_cast<uint32_t>(buffer.Peek(kMaxLength));
   unsigned length = 1;
   while (length <= kMaxLength && next >= limits_[length]) ++length;
-  if (length > kMaxLength) return {};
+  if (length > kMaxLength) return {buffer, 0, 0, false};
   const auto code = static_cast<int>(next >> (kMaxLength - length));
   const uint8_t symbol =
       spec_.symbols[static_cast<size_t>(code + offsets_[length])];

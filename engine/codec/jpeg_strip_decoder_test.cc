@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "engine/codec/decode_test_support.h"
+#include "engine/codec/jpeg_library_planes.h"
 #include "engine/codec/jpeg_test_images.h"
 
 namespace preprocd {
@@ -165,6 +167,119 @@ TEST(JpegStripTest, DamageIsRefusedOrWarnedOf) {
   }
   DecodeResult result;
   EXPECT_TRUE(ByStrips(decoder, file, result).ok());
+}
+
+// What the library alone makes of a file: its planes, or "" and its words.
+struct LibraryOutcome {
+  bool good = false;
+  std::string message;
+  Planes planes;
+};
+
+LibraryOutcome ByLibraryPlanes(const Bytes& file, const JpegHeader& header) {
+  JpegLibraryPlanes library;
+  LibraryOutcome outcome;
+  const auto width = static_cast<size_t>(header.width + 32);
+  std::array<Samples, 3> strip;
+  JpegStripTargets targets;
+  for (size_t c = 0; c < 3; ++c) {
+    strip[c].resize(width * 32);
+    targets[c] = {strip[c].data(), width};
+  }
+  const auto failed = [&] {
+    const JpegDamage damage = library.source().damage();
+    outcome.message =
+        std::string(library.source().DamageStatus(header.height).message());
+    return damage;
+  };
+  if (!library.Open(file, header, {})) {
+    failed();
+    return outcome;
+  }
+  const auto ratio = [&](int factor, int most) {
+    return static_cast<size_t>(most / factor);
+  };
+  for (int top = 0; top < header.height; top += 8 * header.max_v) {
+    if (!library.Next(targets)) {
+      failed();
+      return outcome;
+    }
+    for (size_t c = 0; c < static_cast<size_t>(header.component_count); ++c) {
+      const JpegComponent& component = header.components[c];
+      const size_t x_ratio = ratio(component.h, header.max_h);
+      const size_t y_ratio = ratio(component.v, header.max_v);
+      const size_t columns =
+          (static_cast<size_t>(header.width) + x_ratio - 1) / x_ratio;
+      const size_t rows =
+          (static_cast<size_t>(header.height) + y_ratio - 1) / y_ratio;
+      const size_t first =
+          static_cast<size_t>(top / header.max_v * component.v);
+      for (size_t y = 0; y < size_t{component.v} * 8 && first + y < rows; ++y) {
+        const uint8_t* row = targets[c].data + y * width;
+        outcome.planes.samples[c].insert(outcome.planes.samples[c].end(), row,
+                                         row + columns);
+      }
+    }
+  }
+  outcome.good =
+      library.Finish() && library.source().damage() == JpegDamage::kNone;
+  if (!outcome.good) failed();
+  return outcome;
+}
+
+// The two decoders behind the interface are one to whoever uses it: whatever
+// bytes are flipped, samples and words are the library's.
+TEST(JpegStripTest, FlippedBytesMeanWhatTheLibrarySays) {
+  std::mt19937 random(20261201);
+  std::vector<Bytes> files;
+  for (const int interval : {0, 2}) {
+    for (const int quality : {20, 90}) {
+      JpegRecipe recipe;
+      recipe.width = 96;
+      recipe.height = 70;
+      recipe.sampling = {Luma(2, 2), Luma(1, 1), Luma(1, 1)};
+      recipe.restart_interval = interval;
+      recipe.quality = quality;
+      files.push_back(MakeJpeg(recipe, TestCardRgb(96, 70)));
+    }
+  }
+  JpegStripDecoder decoder;
+  int refused = 0;
+  int given = 0;
+  for (int i = 0; i < 3000; ++i) {
+    Bytes file = files[static_cast<size_t>(i) % files.size()];
+    const int flips = 1 + static_cast<int>(random() % 3);
+    for (int k = 0; k < flips; ++k) {
+      file[2 + random() % (file.size() - 2)] = static_cast<std::byte>(random());
+    }
+    const auto header = ReadJpegHeader(file);
+    if (!header.ok() || !JpegStripDecoder::Supports(*header)) continue;
+    if (int64_t{header->width} * header->height > 1 << 16) continue;
+    const LibraryOutcome expected = ByLibraryPlanes(file, *header);
+    DecodeResult result;
+    const auto planes = ByStrips(decoder, file, result);
+    ASSERT_EQ(planes.ok(), expected.good) << i << " " << planes.status();
+    if (planes.ok()) {
+      EXPECT_TRUE(*planes == expected.planes) << i;
+      ++given;
+    } else {
+      EXPECT_EQ(std::string(planes.status().message()), expected.message) << i;
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 500);
+  EXPECT_GT(given, 500);
+}
+
+TEST(JpegStripTest, PlanesWithoutATargetAreLeftOut) {
+  for (const bool progressive : {false, true}) {
+    JpegRecipe recipe;
+    recipe.width = recipe.height = 50;
+    recipe.sampling = {Luma(2, 2), Luma(1, 1), Luma(1, 1)};
+    recipe.progressive = progressive;
+    const Bytes file = MakeJpeg(recipe, TestCardRgb(50, 50));
+    EXPECT_EQ(DecodeTo(file, PixelFormat::kGrey), ByLibrary(file).samples[0]);
+  }
 }
 
 TEST(JpegStripTest, MissingEndMarkerIsAWarning) {
