@@ -15,6 +15,7 @@
 #include "engine/engine.h"
 #include "engine/exec/monotonic_clock.h"
 #include "engine/memory/allocator.h"
+#include "tools/bench/codec_cases.h"
 
 namespace preprocd {
 namespace {
@@ -113,6 +114,15 @@ class Bench {
                {1920, 1080}, Fit::kStretch, Filter::kNearest);
   }
 
+  // Codec cases are the same with any number of threads.
+  void AddCodec(const std::string& data) {
+    const auto add = [this](const std::string& name,
+                            std::function<void()> run) {
+      cases_.push_back({name + "/t1", std::move(run), {}});
+    };
+    failed_ |= !AddCodecCases(data, add);
+  }
+
   // True when a case could not even be planned.
   bool failed() const { return failed_; }
 
@@ -150,9 +160,12 @@ class Bench {
 int main(int argc, char** argv) {
   CLI::App app("Times the engine in process on fixed inputs.");
   std::string filter = ".*";
+  std::string data;
   int threads = 1;
   int repeat = 21;
   app.add_option("--filter", filter, "Regular expression on the names");
+  app.add_option("--data", data,
+                 "Folder of pictures for the codec; made when empty");
   app.add_option("--threads", threads, "Threads per picture")
       ->check(CLI::Range(1, 64));
   app.add_option("--repeat", repeat, "Timed runs per case")
@@ -162,6 +175,7 @@ int main(int argc, char** argv) {
     const std::regex regex(filter);
     preprocd::Bench bench(threads);
     bench.AddAll();
+    bench.AddCodec(data);
     bench.Run(regex, repeat);
     if (bench.failed()) return 1;
   } catch (const std::regex_error& error) {
