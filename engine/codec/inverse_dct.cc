@@ -9,12 +9,12 @@
 // Behind foreach_target.h, as Highway wants it.
 #include <hwy/highway.h>
 
+#include "engine/codec/vector_dot-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace preprocd {
 namespace HWY_NAMESPACE {
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int kConstBits = 13;
 constexpr int kPass1Bits = 2;
@@ -110,55 +110,7 @@ void InverseDctRow(DctPair* pairs, const uint8_t*, const DctPair& quantiser,
 #else  // HWY_TARGET == HWY_SCALAR
 
 // A vector holds one row of both blocks, or of one where it has 8 lanes only.
-using D16 = hn::CappedTag<int16_t, DctPair::kRowStep>;
-using V16 = hn::Vec<D16>;
-using D32 = hn::RepartitionToWide<D16>;
-using V32 = hn::Vec<D32>;
-using D8 = hn::Repartition<int8_t, D16>;
-using V8 = hn::Vec<D8>;
-
-// a[i] * x + a[i + 1] * y of neighbouring lanes, in 32 bits.
-template <int kX, int kY>
-HWY_INLINE V32 Dot(V16 a) {
-  static_assert(kX >= -32768 && kX < 32768 && kY >= -32768 && kY < 32768);
-  const D32 d;
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_EMU128
-  const V16 factors = hn::BitCast(
-      D16(),
-      hn::Set(d, static_cast<int32_t>((static_cast<uint32_t>(kY) << 16) |
-                                      (static_cast<uint32_t>(kX) & 0xFFFFu))));
-  V32 unused = hn::Zero(d);
-  return hn::ReorderWidenMulAccumulate(d, a, factors, hn::Zero(d), unused);
-#else
-  const V32 both = hn::BitCast(d, a);
-  const V32 even = hn::ShiftRight<16>(hn::ShiftLeft<16>(both));
-  const V32 odd = hn::ShiftRight<16>(both);
-  return hn::Add(hn::Mul(even, hn::Set(d, kX)), hn::Mul(odd, hn::Set(d, kY)));
-#endif
-}
-
-// Narrows with saturation, inside each block of 128 bits: a, then b.
-HWY_INLINE V16 Narrow(V32 a, V32 b) {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
-  return V16{_mm256_packs_epi32(a.raw, b.raw)};
-#elif HWY_ARCH_X86 && HWY_TARGET <= HWY_SSSE3
-  return V16{_mm_packs_epi32(a.raw, b.raw)};
-#else
-  const hn::Half<D16> half;
-  return hn::Combine(D16(), hn::DemoteTo(half, b), hn::DemoteTo(half, a));
-#endif
-}
-
-HWY_INLINE V8 Narrow(V16 a, V16 b) {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
-  return V8{_mm256_packs_epi16(a.raw, b.raw)};
-#elif HWY_ARCH_X86 && HWY_TARGET <= HWY_SSSE3
-  return V8{_mm_packs_epi16(a.raw, b.raw)};
-#else
-  const hn::Half<D8> half;
-  return hn::Combine(D8(), hn::DemoteTo(half, b), hn::DemoteTo(half, a));
-#endif
-}
+static_assert(DctPair::kRowStep == 16);
 
 struct Eight32 {
   V32 v0, v1, v2, v3, v4, v5, v6, v7;

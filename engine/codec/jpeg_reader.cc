@@ -10,6 +10,7 @@
 #include "engine/base/limits.h"
 #include "engine/base/status_macros.h"
 #include "engine/codec/decode_status.h"
+#include "engine/codec/jpeg_pixel_reader.h"
 #include "engine/codec/jpeg_plane_reader.h"
 #include "engine/codec/jpeg_source.h"
 #include "engine/codec/row_color.h"
@@ -106,6 +107,7 @@ class JpegReader::Session {
   ScratchBytes sums_;
   NvRowWriter nv_writer_;
   JpegPlaneReader planes_;
+  JpegPixelReader pixels_;
 };
 
 bool JpegReader::Session::Start(const DecodeOptions& options) {
@@ -232,6 +234,10 @@ absl::Status JpegReader::Session::Read(std::span<const std::byte> bytes,
                                        DecodeResult& result) {
   if (JpegPlaneReader::Takes(header, picture.desc.format)) {
     return planes_.Read(bytes, header, options, picture, result);
+  }
+  if (!IsNv(picture.desc.format) && picture.desc.format != PixelFormat::kGrey &&
+      pixels_.Read(bytes, header, options, picture, result)) {
+    return absl::OkStatus();
   }
   header_ = &header;
   picture_ = picture;

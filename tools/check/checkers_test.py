@@ -206,6 +206,14 @@ class TextTest(CheckerTest):
     def test_guard_of_another_path(self) -> None:
         self.assert_one(self.errors({"a/c.h": self.HEADER}), "A_C_H_")
 
+    def test_toggle_of_a_header_for_every_target(self) -> None:
+        good = "#if defined(A_C_INL_H_) == defined(HWY_TARGET_TOGGLE)\n"
+        rest = "#define A_C_INL_H_\n#endif  // toggle\n"
+        self.assertEqual(self.errors({"a/c-inl.h": f"// Thread-safety: safe.\n{good}{rest}"}), [])
+        self.assert_one(
+            self.errors({"a/c-inl.h": f"#if 1\n{rest}"}), "expected #if defined(A_C_INL_H_) =="
+        )
+
     def test_no_guard(self) -> None:
         self.assert_one(self.errors({"a/c.h": "int x;\n"}), "no include guard")
 
