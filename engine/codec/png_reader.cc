@@ -16,6 +16,7 @@
 #include "engine/base/limits.h"
 #include "engine/base/status_macros.h"
 #include "engine/codec/decode_status.h"
+#include "engine/codec/png_memory_reader.h"
 #include "engine/codec/row_color.h"
 #include "engine/codec/scratch_bytes.h"
 
@@ -37,6 +38,15 @@ bool ConcernsPixels(absl::string_view message) {
            !absl::StrContains(message, "Too much image data");
   }
   return absl::StartsWith(message, "PLTE") || absl::StartsWith(message, "tRNS");
+}
+
+void NoteWhatFollows(const PngHeader& header, DecodeResult& result) {
+  if (!header.has_end_chunk) {
+    result.warnings.push_back("PNG has no IEND chunk; its pixels are complete");
+  }
+  if (header.is_animated) {
+    result.warnings.push_back("PNG is animated; its still picture was read");
+  }
 }
 
 }  // namespace
@@ -90,6 +100,7 @@ class PngReader::Session {
   std::array<char, kMessageBytes> note_ = {};
   absl::Status scratch_status_;
   ScratchBytes staging_;
+  PngMemoryReader memory_;
 };
 
 void PngReader::Session::OnError(png_structp png, png_const_charp message) {
@@ -251,13 +262,7 @@ absl::Status PngReader::Session::Conclude(bool complete, DecodeResult& result) {
   result.rows_good = picture_.desc.height;
   if (noted_) result.warnings.push_back(absl::StrCat("PNG ", note_.data()));
   if (complete && !pixels_damaged_) {
-    if (!header_->has_end_chunk) {
-      result.warnings.push_back(
-          "PNG has no IEND chunk; its pixels are complete");
-    }
-    if (header_->is_animated) {
-      result.warnings.push_back("PNG is animated; its still picture was read");
-    }
+    NoteWhatFollows(*header_, result);
     return absl::OkStatus();
   }
   if (rows_before_damage_ < 0) {
@@ -278,6 +283,11 @@ absl::Status PngReader::Session::Read(std::span<const std::byte> bytes,
                                       const DecodeOptions& options,
                                       const ImageView& picture,
                                       DecodeResult& result) {
+  if (memory_.Read(bytes, header, picture)) {
+    result.rows_good = picture.desc.height;
+    NoteWhatFollows(header, result);
+    return absl::OkStatus();
+  }
   left_ = bytes;
   header_ = &header;
   picture_ = picture;
