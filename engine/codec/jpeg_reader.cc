@@ -12,6 +12,7 @@
 #include "engine/codec/decode_status.h"
 #include "engine/codec/jpeg_pixel_reader.h"
 #include "engine/codec/jpeg_plane_reader.h"
+#include "engine/codec/jpeg_scan_budget.h"
 #include "engine/codec/jpeg_source.h"
 #include "engine/codec/row_color.h"
 #include "engine/codec/scratch_bytes.h"
@@ -239,6 +240,7 @@ absl::Status JpegReader::Session::Read(std::span<const std::byte> bytes,
       pixels_.Read(bytes, header, options, picture, result)) {
     return absl::OkStatus();
   }
+  RETURN_IF_ERROR(CheckJpegScanBudget(bytes, header));
   header_ = &header;
   picture_ = picture;
   route_ = ChooseRoute(header, picture.desc.format);

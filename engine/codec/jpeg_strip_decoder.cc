@@ -9,6 +9,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/codec/jpeg_baseline_decoder.h"
 #include "engine/codec/jpeg_library_planes.h"
+#include "engine/codec/jpeg_scan_budget.h"
 #include "engine/codec/scratch_bytes.h"
 
 namespace preprocd {
@@ -98,6 +99,7 @@ absl::Status JpegStripDecoder::Session::Begin(std::span<const std::byte> bytes,
   by_library_ = false;
   library_.Close();
   if (baseline_.Open(bytes, header_)) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckJpegScanBudget(bytes, header_));
   return OpenLibrary();
 }
 

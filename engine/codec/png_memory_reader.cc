@@ -169,6 +169,10 @@ bool PngMemoryReader::Inflate() {
   // libdeflate would not notice.
   constexpr auto kFullWindow = std::byte{0x78};
   if (compressed_.size() < 6 || compressed_[0] != kFullWindow) return false;
+  const size_t size = (row_bytes_ + 1) * static_cast<size_t>(header_->height);
+  // DEFLATE gives at most 1032 bytes for one; no memory for what cannot be.
+  constexpr size_t kMostForOne = 1032;
+  if (size / kMostForOne > compressed_.size()) return false;
   if (inflater_ == nullptr) {
     inflater_.reset(new (std::nothrow) Inflater);
     if (inflater_ == nullptr) return false;
@@ -177,7 +181,6 @@ bool PngMemoryReader::Inflate() {
     inflater_->library = libdeflate_alloc_decompressor();
     if (inflater_->library == nullptr) return false;
   }
-  const size_t size = (row_bytes_ + 1) * static_cast<size_t>(header_->height);
   if (!filtered_.Reserve(size + kPngRowPadding).ok()) return false;
   memset(filtered_.data() + size, 0, kPngRowPadding);
   size_t used = 0;

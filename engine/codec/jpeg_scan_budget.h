@@ -1,0 +1,35 @@
+// What a file of several scans would cost before any of it is decoded: such a
+// file's coefficients are kept in memory, and every scan visits their blocks,
+// so a few bytes can ask for much of both.
+// Thread-safety: safe (no state). No allocation.
+// Source: ITU-T T.81 B.2.3, G.1.2.
+#ifndef ENGINE_CODEC_JPEG_SCAN_BUDGET_H_
+#define ENGINE_CODEC_JPEG_SCAN_BUDGET_H_
+
+#include <cstddef>
+#include <span>
+
+#include "absl/status/status.h"
+#include "engine/codec/jpeg_header.h"
+
+namespace preprocd {
+
+// Scans that are always allowed; encoders write about ten.
+inline constexpr int kFreeJpegScans = 32;
+
+// Sequential files of one scan always pass: they are decoded strip by strip.
+// Refused are others with
+//   more than kMaxJpegScans scans,
+//   more than kFreeJpegScans and more visits of blocks than
+//     2'000'000 + 16 * bytes,
+//   fewer bits than blocks (Huffman coding needs one for each block's DC
+//     coefficient): the coefficients would be memory for nothing.
+// `header` is ReadJpegHeader's for `bytes`.
+// Errors: kInvalidArgument TOO_LARGE (scans); IMAGE_TRUNCATED or, when the
+// file has its end marker, IMAGE_CORRUPT (bits)
+absl::Status CheckJpegScanBudget(std::span<const std::byte> bytes,
+                                 const JpegHeader& header);
+
+}  // namespace preprocd
+
+#endif  // ENGINE_CODEC_JPEG_SCAN_BUDGET_H_
