@@ -181,8 +181,61 @@ HWY_INLINE hn::Vec<Ints4> Pair(const int16_t* in, const uint8_t* shuffle,
   return MulPairs(taps, hn::BitCast(d, hn::ConcatEven(Ints4(), w1, w0)));
 }
 
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+#define PREPROCD_PERMUTES 1
+#else
+#define PREPROCD_PERMUTES 0
+#endif
+
+#if PREPROCD_PERMUTES
+// 16 sums of the 64 words at `in`, rounded to staged samples.
+template <int kBits>
+HWY_INLINE __m256i PermuteBlock(const int16_t* in, const uint16_t* indexes,
+                                const int16_t* weights, int pairs) {
+  const __m512i low = _mm512_loadu_si512(in);
+  const __m512i high = _mm512_loadu_si512(in + 32);
+  __m512i sum = _mm512_set1_epi32(1 << (kBits - 1));
+  for (int p = 0; p < pairs; ++p, indexes += 32, weights += 32) {
+    const __m512i taps =
+        _mm512_permutex2var_epi16(low, _mm512_loadu_si512(indexes), high);
+    sum = _mm512_add_epi32(
+        sum, _mm512_madd_epi16(taps, _mm512_loadu_si512(weights)));
+  }
+  return _mm512_cvtsepi32_epi16(_mm512_srai_epi32(sum, kBits));
+}
+
+template <int kBits, bool kTwoChannels>
+void PermuteColumns(const int16_t* in, const FixedTaps& taps, int16_t* out0,
+                    int16_t* out1) {
+  const int pairs = (taps.count + 1) / 2;
+  const uint16_t* indexes = taps.permute_indexes.data();
+  const int16_t* weights = taps.permute_weights.data();
+  for (const int32_t base : taps.permute_bases) {
+    const __m256i v = PermuteBlock<kBits>(in + base, indexes, weights, pairs);
+    if (kTwoChannels) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out0),
+                       _mm256_castsi256_si128(v));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out1),
+                       _mm256_extracti128_si256(v, 1));
+      out0 += 8;
+      out1 += 8;
+    } else {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out0), v);
+      out0 += 16;
+    }
+    indexes += 32 * pairs;
+    weights += 32 * pairs;
+  }
+}
+#endif  // PREPROCD_PERMUTES
+
 template <int kBits>
 void Columns1(const int16_t* in, const FixedTaps& taps, int16_t* out) {
+#if PREPROCD_PERMUTES
+  if (!taps.permute_bases.empty()) {
+    return PermuteColumns<kBits, false>(in, taps, out, nullptr);
+  }
+#endif
   const Words8 d;
   const auto padded = taps.first.size();
   const int32_t* first = taps.first.data();
@@ -269,6 +322,11 @@ HWY_INLINE hn::Vec<Ints4> FoldTwo(hn::Vec<Ints4> a, hn::Vec<Ints4> b) {
 template <int kBits>
 void Columns2(const int16_t* in, const FixedTaps& taps, int16_t* out0,
               int16_t* out1) {
+#if PREPROCD_PERMUTES
+  if (!taps.permute_bases.empty()) {
+    return PermuteColumns<kBits, true>(in, taps, out0, out1);
+  }
+#endif
   const Words8 d;
   const auto padded = taps.first.size();
   const int32_t* first = taps.first.data();
@@ -388,10 +446,25 @@ void FilterColumns4T(const int16_t* in, const FixedTaps& taps, uint8_t* rgbx) {
   }
 }
 
-HWY_INLINE hn::Vec<Bytes16> Shuffled(const uint8_t* in,
-                                     const uint8_t* shuffle) {
-  const Bytes16 d;
-  return hn::TableLookupBytesOr0(hn::LoadU(d, in), hn::LoadU(d, shuffle));
+// The block at `in` from its window. Folding the blocks together costs more
+// than loading them apart, so vectors are two blocks at most.
+HWY_INLINE hn::Vec<Bytes16> PickBlock(const uint8_t* in,
+                                      const uint8_t* shuffle) {
+  const hn::CappedTag<uint8_t, 32> d;
+  constexpr size_t kLanes = hn::MaxLanes(d);
+  auto picked =
+      hn::TableLookupBytesOr0(hn::LoadU(d, in), hn::LoadU(d, shuffle));
+  for (size_t i = kLanes; i < FixedTaps::kPickWindow; i += kLanes) {
+    picked = hn::Or(picked, hn::TableLookupBytesOr0(hn::LoadU(d, in + i),
+                                                    hn::LoadU(d, shuffle + i)));
+  }
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || \
+    HWY_TARGET == HWY_AVX3_DL
+  const Bytes16 d16;
+  return hn::Or(hn::LowerHalf(d16, picked), hn::UpperHalf(d16, picked));
+#else
+  return picked;
+#endif
 }
 
 void PickColumns1T(const uint8_t* in, const FixedTaps& taps, uint8_t* out) {
@@ -400,20 +473,16 @@ void PickColumns1T(const uint8_t* in, const FixedTaps& taps, uint8_t* out) {
     memcpy(out, in, static_cast<size_t>(taps.extent));
     return;
   }
-  const int32_t* loads = taps.loads.data();
   if (taps.loads.empty()) {
     const int32_t* first = taps.first.data();
     for (size_t i = 0; i < padded; ++i) out[i] = in[first[i]];
     return;
   }
+  const int32_t* load = taps.loads.data();
   const uint8_t* shuffle = taps.shuffles.data();
-  const Bytes16 d;
-  for (size_t i = 0; i < padded; i += 16, loads += 4, shuffle += 64) {
-    const auto a = hn::Or(Shuffled(in + loads[0], shuffle),
-                          Shuffled(in + loads[1], shuffle + 16));
-    const auto b = hn::Or(Shuffled(in + loads[2], shuffle + 32),
-                          Shuffled(in + loads[3], shuffle + 48));
-    hn::StoreU(hn::Or(a, b), d, out + i);
+  for (size_t i = 0; i < padded;
+       i += 16, shuffle += FixedTaps::kPickWindow, ++load) {
+    hn::StoreU(PickBlock(in + *load, shuffle), Bytes16(), out + i);
   }
 }
 
@@ -429,12 +498,12 @@ void PickColumns2T(const uint8_t* in, const FixedTaps& taps, uint8_t* first,
     }
     return;
   }
-  const int32_t* loads = taps.loads.data();
+  const int32_t* load = taps.loads.data();
   const uint8_t* shuffle = taps.shuffles.data();
   const hn::Half<Bytes16> half;
-  for (size_t i = 0; i < padded; i += 8, loads += 2, shuffle += 32) {
-    const auto v = hn::Or(Shuffled(in + loads[0], shuffle),
-                          Shuffled(in + loads[1], shuffle + 16));
+  for (size_t i = 0; i < padded;
+       i += 8, shuffle += FixedTaps::kPickWindow, ++load) {
+    const auto v = PickBlock(in + *load, shuffle);
     hn::StoreU(hn::LowerHalf(half, v), half, first + i);
     hn::StoreU(hn::UpperHalf(half, v), half, second + i);
   }
@@ -489,6 +558,8 @@ void RoundRowT(const int16_t* in, int fraction, size_t size, uint8_t* out) {
   fraction == kPlainFraction ? Round<kPlainFraction>(in, size, out)
                              : Round<kLobeFraction>(in, size, out);
 }
+
+#undef PREPROCD_PERMUTES
 
 }  // namespace
 }  // namespace preprocd::HWY_NAMESPACE

@@ -9,7 +9,6 @@ namespace {
 
 // Weights below a quarter of the last bit of 16 are nothing.
 constexpr double kNegligible = 1.0 / 131072;
-constexpr int kShuffleBytes = 16;
 
 // One destination sample's weights over stored samples lo, lo + 1, ...
 struct Window {
@@ -98,59 +97,36 @@ int StrideOf(const AxisRequest& r, int count) {
   }
 }
 
-// The byte offset of one 16-byte load that holds destination samples
-// [d, d + 4), `element` bytes each. False when they lie too far apart.
-bool FindLoad(const FixedTaps& t, size_t d, int element, int32_t* base) {
-  const size_t end =
-      std::min(d + 4, static_cast<size_t>(t.request.destination_extent));
-  *base = 0;
-  if (d >= end) return true;
-  const auto [lo, hi] =
-      std::minmax_element(t.first.begin() + static_cast<ptrdiff_t>(d),
-                          t.first.begin() + static_cast<ptrdiff_t>(end));
-  const int begin = *lo * element;
-  const int finish = (*hi + 1) * element;
-  if (finish - begin > kShuffleBytes) return false;
-  // Never beyond the row: its end may be the end of the memory.
-  *base = std::min(begin, t.extent * element - kShuffleBytes);
-  return true;
-}
-
-// Picks of one channel: 16 samples from 4 loads.
-void MakePick1(FixedTaps& t) {
-  const auto padded = t.first.size();
+// Picks: a block of destination samples from kPickWindow bytes at one offset,
+// one shuffle per 16 of them.
+void MakePicks(FixedTaps& t) {
+  const int element = t.request.channels;
+  const size_t block = element == 1 ? 16 : 8;
   const auto extent = static_cast<size_t>(t.request.destination_extent);
+  const int window = FixedTaps::kPickWindow;
   std::vector<int32_t> loads;
-  std::vector<uint8_t> shuffles(padded * 4, 0x80);
-  for (size_t d = 0; d < padded; d += 4) {
+  std::vector<uint8_t> shuffles;
+  for (size_t d = 0; d < t.first.size(); d += block) {
+    const size_t end = std::min(d + block, extent);
     int32_t base = 0;
-    if (!FindLoad(t, d, 1, &base)) return;
-    loads.push_back(base);
-    uint8_t* shuffle = shuffles.data() + d / 4 * kShuffleBytes;
-    for (size_t i = d; i < std::min(d + 4, extent); ++i) {
-      shuffle[i % 16] = static_cast<uint8_t>(t.first[i] - base);
+    if (d < end) {
+      const auto [lo, hi] =
+          std::minmax_element(t.first.begin() + static_cast<ptrdiff_t>(d),
+                              t.first.begin() + static_cast<ptrdiff_t>(end));
+      if ((*hi + 1 - *lo) * element > window) return;
+      // Never beyond the row: its end may be the end of the memory.
+      base = std::min(*lo * element, t.extent * element - window);
     }
-  }
-  t.loads = std::move(loads);
-  t.shuffles = std::move(shuffles);
-}
-
-// Picks of two channels, apart afterwards: 8 samples from 2 loads, as 8
-// bytes of the first and 8 of the second channel.
-void MakePick2(FixedTaps& t) {
-  const auto padded = t.first.size();
-  const auto extent = static_cast<size_t>(t.request.destination_extent);
-  std::vector<int32_t> loads;
-  std::vector<uint8_t> shuffles(padded * 4, 0x80);
-  for (size_t d = 0; d < padded; d += 4) {
-    int32_t base = 0;
-    if (!FindLoad(t, d, 2, &base)) return;
     loads.push_back(base);
-    uint8_t* shuffle = shuffles.data() + d / 4 * kShuffleBytes;
-    for (size_t i = d; i < std::min(d + 4, extent); ++i) {
-      const auto at = static_cast<uint8_t>(t.first[i] * 2 - base);
-      shuffle[i % 8] = at;
-      shuffle[8 + i % 8] = static_cast<uint8_t>(at + 1);
+    const size_t at = shuffles.size();
+    shuffles.resize(at + static_cast<size_t>(window), 0x80);
+    for (size_t i = d; i < end; ++i) {
+      for (int c = 0; c < element; ++c) {
+        const int byte = t.first[i] * element + c - base;
+        const size_t lane = i - d + static_cast<size_t>(c) * 8;
+        shuffles[at + static_cast<size_t>(byte / 16 * 16) + lane] =
+            static_cast<uint8_t>(byte % 16);
+      }
     }
   }
   t.loads = std::move(loads);
@@ -183,6 +159,52 @@ void MakePairShuffles(FixedTaps& t) {
   }
   t.loads = std::move(loads);
   t.shuffles = std::move(shuffles);
+}
+
+// Word permutes: a vector of 16 sums (of 16 samples, or of 8 samples of two
+// channels) from 64 staged words, two taps at a time.
+void MakePermutes(FixedTaps& t) {
+  constexpr int kWindow = FixedTaps::kPermuteWindow;
+  const int channels = t.request.channels;
+  const size_t block = channels == 1 ? 16 : 8;
+  const auto extent = static_cast<size_t>(t.request.destination_extent);
+  const int pairs = (t.count + 1) / 2;
+  const size_t words = static_cast<size_t>(pairs) * 32;
+  std::vector<int32_t> bases;
+  std::vector<uint16_t> indexes;
+  std::vector<int16_t> weights;
+  for (size_t d = 0; d < t.first.size(); d += block) {
+    const size_t end = std::min(d + block, extent);
+    const size_t at = indexes.size();
+    indexes.resize(at + words, 0);
+    weights.resize(at + words, 0);
+    if (d >= end) {
+      bases.push_back(0);
+      continue;
+    }
+    const auto [lo, hi] =
+        std::minmax_element(t.first.begin() + static_cast<ptrdiff_t>(d),
+                            t.first.begin() + static_cast<ptrdiff_t>(end));
+    if ((*hi + t.count - *lo) * channels > kWindow) return;
+    const int base = *lo * channels;
+    bases.push_back(base);
+    for (size_t i = d; i < end; ++i) {
+      for (int k = 0; k < t.count; ++k) {
+        for (int c = 0; c < channels; ++c) {
+          const size_t lane = (i - d) + static_cast<size_t>(c) * 8;
+          const size_t word = at + static_cast<size_t>(k / 2) * 32 + lane * 2 +
+                              static_cast<size_t>(k % 2);
+          indexes[word] =
+              static_cast<uint16_t>((t.first[i] + k) * channels + c - base);
+          weights[word] = t.weights[i * static_cast<size_t>(t.stride) +
+                                    static_cast<size_t>(k)];
+        }
+      }
+    }
+  }
+  t.permute_bases = std::move(bases);
+  t.permute_indexes = std::move(indexes);
+  t.permute_weights = std::move(weights);
 }
 
 void FillTables(const std::vector<Window>& windows, FixedTaps& t) {
@@ -241,8 +263,13 @@ std::shared_ptr<const FixedTaps> MakeFixedTaps(const AxisRequest& request) {
     w.lo -= back;
   }
   FillTables(windows, *t);
-  if (count == 1 && request.channels == 1 && t->extent >= 16) MakePick1(*t);
-  if (count == 1 && request.channels == 2 && t->extent >= 8) MakePick2(*t);
+  if (count == 1 && (request.channels == 1 || request.channels == 2) &&
+      t->extent * request.channels >= FixedTaps::kPickWindow) {
+    MakePicks(*t);
+  }
+  if (count > 1 && (request.channels == 1 || request.channels == 2)) {
+    MakePermutes(*t);
+  }
   if (count == 2 && request.channels == 1) MakePairShuffles(*t);
   return t;
 }

@@ -68,14 +68,23 @@ struct FixedTaps {
   // count == 1 and first[d] == d / 2: every sample stands for two.
   bool doubled = false;
 
-  // Byte shuffles. count == 1: for every block of 16 (1 channel) or 8 (2
-  // channels) destination samples several 16-byte loads at byte offsets
-  // `loads` and the shuffles that put their bytes in place (0x80 = zero).
-  // count == 2, 1 channel, close taps: for every 4 destination samples one
-  // load of 8 staged samples at `loads`. Empty where spans are too wide.
+  // Byte shuffles; empty where samples lie too far apart.
+  // count == 1: every block of 16 (1 channel) or 8 (2 channels) destination
+  // samples comes from the kPickWindow bytes at byte `loads[block]`: the OR
+  // of their blocks of 16, each shuffled (0x80 = zero).
+  // count == 2, 1 channel: every 4 destination samples come from the 8 staged
+  // samples at `loads`.
   std::vector<int32_t> loads;
   std::vector<uint8_t> shuffles;
+  // count > 1, for machines that permute 64 words: every 16 sums (1 channel:
+  // 16 samples; 2 channels: 8 samples of the first, then of the second) come
+  // from the words at `permute_bases`; 32 indexes and weights per two taps.
+  std::vector<int32_t> permute_bases;
+  std::vector<uint16_t> permute_indexes;
+  std::vector<int16_t> permute_weights;
 
+  static constexpr int kPickWindow = 64;     // bytes
+  static constexpr int kPermuteWindow = 64;  // words
   static constexpr int kBlock = 16;
 };
 

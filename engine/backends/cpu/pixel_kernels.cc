@@ -31,16 +31,25 @@ struct Pixels {
   ByteVec r, g, b, a;
 };
 
+// Which pixel a lane of a Pixels vector holds: memory order, or the grouped
+// order that packed pixels are interleaved from (vector_blocks-inl.h).
+enum class Order : uint8_t { kMemory, kGrouped };
+
+template <Order kOrder>
 HWY_INLINE ByteVec Load8(const void* row, size_t i) {
-  return hn::LoadU(Bytes(), static_cast<const uint8_t*>(row) + i);
+  const auto v = hn::LoadU(Bytes(), static_cast<const uint8_t*>(row) + i);
+  return kOrder == Order::kGrouped ? Group(v) : v;
 }
 
-// Sums of colour to bytes; `lower`/`upper` in block order or in lane order.
-template <int kShift, bool kOrdered>
+// How two word vectors become bytes.
+enum class Packing : uint8_t { kBlocks, kOrdered, kGrouped };
+
+template <int kShift, Packing kPacking>
 HWY_INLINE ByteVec ToBytes(WordVec lower, WordVec upper) {
   const auto a = hn::ShiftRight<kShift>(lower);
   const auto b = hn::ShiftRight<kShift>(upper);
-  return kOrdered ? PackOrdered(a, b) : PackBlocks(a, b);
+  if (kPacking == Packing::kBlocks) return PackBlocks(a, b);
+  return kPacking == Packing::kOrdered ? PackOrdered(a, b) : PackGrouped(a, b);
 }
 
 // Chroma's part of R, G and B.
@@ -60,11 +69,11 @@ HWY_INLINE WordVec LumaOf(const FixedYuv& k, WordVec y) {
   return hn::Add(hn::MulFixedPoint15(y, hn::Set(d, k.y)), hn::Set(d, k.bias));
 }
 
-template <int kShift, bool kOrdered>
+template <int kShift, Packing kPacking>
 HWY_INLINE Pixels Combine(WordVec y0, WordVec y1, const ChromaTerms& c0,
                           const ChromaTerms& c1) {
   const auto channel = [&](WordVec t0, WordVec t1) HWY_ATTR {
-    return ToBytes<kShift, kOrdered>(hn::SaturatedAdd(y0, t0),
+    return ToBytes<kShift, kPacking>(hn::SaturatedAdd(y0, t0),
                                      hn::SaturatedAdd(y1, t1));
   };
   return {channel(c0.r, c1.r), channel(c0.g, c1.g), channel(c0.b, c1.b),
@@ -86,15 +95,17 @@ HWY_INLINE const void* CopyRow(const void* row, size_t offset, size_t size,
 
 struct YuvSource {
   const PixelInput& in;
+  template <Order kOrder>
   HWY_INLINE Pixels Load(size_t i) const {
     const auto flip = hn::Set(Bytes(), 0x80);
-    const auto y = hn::Xor(Load8(in.rows[0], i), flip);
-    const auto u = hn::Xor(Load8(in.rows[1], i), flip);
-    const auto v = hn::Xor(Load8(in.rows[2], i), flip);
+    const auto y = hn::Xor(Load8<kOrder>(in.rows[0], i), flip);
+    const auto u = hn::Xor(Load8<kOrder>(in.rows[1], i), flip);
+    const auto v = hn::Xor(Load8<kOrder>(in.rows[2], i), flip);
     const auto c0 = TermsOf(in.yuv, CenteredLower(u), CenteredLower(v));
     const auto c1 = TermsOf(in.yuv, CenteredUpper(u), CenteredUpper(v));
-    return Combine<6, false>(LumaOf(in.yuv, CenteredLower(y)),
-                             LumaOf(in.yuv, CenteredUpper(y)), c0, c1);
+    return Combine<6, Packing::kBlocks>(LumaOf(in.yuv, CenteredLower(y)),
+                                        LumaOf(in.yuv, CenteredUpper(y)), c0,
+                                        c1);
   }
   PixelInput Copy(size_t i, size_t count, Buffer& to) const {
     PixelInput copy = in;
@@ -117,18 +128,21 @@ HWY_INLINE Pixels FromHalf(const FixedYuv& k, ByteVec y_flipped, WordVec u,
   const ChromaTerms c1 = {hn::InterleaveUpper(d, c.r, c.r),
                           hn::InterleaveUpper(d, c.g, c.g),
                           hn::InterleaveUpper(d, c.b, c.b)};
-  return Combine<kShift, false>(LumaOf(k, CenteredLower(y_flipped)),
-                                LumaOf(k, CenteredUpper(y_flipped)), c0, c1);
+  return Combine<kShift, Packing::kBlocks>(LumaOf(k, CenteredLower(y_flipped)),
+                                           LumaOf(k, CenteredUpper(y_flipped)),
+                                           c0, c1);
 }
 
 template <bool kVFirst>
 struct HalfPackedSource {
   const PixelInput& in;
+  template <Order kOrder>
   HWY_INLINE Pixels Load(size_t i) const {
     const Words d;
     const auto flip = hn::Set(Bytes(), 0x80);
-    const auto y = hn::Xor(Load8(in.rows[0], i), flip);
-    const auto pairs = hn::BitCast(d, hn::Xor(Load8(in.rows[1], i), flip));
+    const auto y = hn::Xor(Load8<kOrder>(in.rows[0], i), flip);
+    const auto pairs =
+        hn::BitCast(d, hn::Xor(Load8<kOrder>(in.rows[1], i), flip));
     const auto low = hn::ShiftLeft<8>(pairs);
     const auto high = hn::And(pairs, hn::Set(d, static_cast<int16_t>(0xff00)));
     return FromHalf<6>(in.yuv, y, kVFirst ? high : low, kVFirst ? low : high);
@@ -144,16 +158,23 @@ struct HalfPackedSource {
 
 struct HalfPlanarSource {
   const PixelInput& in;
+  template <Order kOrder>
   HWY_INLINE WordVec Chroma(size_t row, size_t i) const {
     const Words d;
     const hn::Half<Bytes> half;
-    const auto wide = hn::PromoteTo(
+    auto wide = hn::PromoteTo(
         d, hn::LoadU(half, static_cast<const uint8_t*>(in.rows[row]) + i / 2));
+    // Two samples are four bytes and stand for four pixels.
+    if (kOrder == Order::kGrouped) {
+      wide = hn::BitCast(d, Group(hn::BitCast(Bytes(), wide)));
+    }
     return hn::ShiftLeft<8>(hn::Sub(wide, hn::Set(d, 128)));
   }
+  template <Order kOrder>
   HWY_INLINE Pixels Load(size_t i) const {
-    const auto y = hn::Xor(Load8(in.rows[0], i), hn::Set(Bytes(), 0x80));
-    return FromHalf<6>(in.yuv, y, Chroma(1, i), Chroma(2, i));
+    const auto y =
+        hn::Xor(Load8<kOrder>(in.rows[0], i), hn::Set(Bytes(), 0x80));
+    return FromHalf<6>(in.yuv, y, Chroma<kOrder>(1, i), Chroma<kOrder>(2, i));
   }
   PixelInput Copy(size_t i, size_t count, Buffer& to) const {
     PixelInput copy = in;
@@ -172,12 +193,15 @@ struct StagedSource {
   HWY_INLINE WordVec Word(size_t row, size_t i) const {
     return hn::LoadU(Words(), static_cast<const int16_t*>(in.rows[row]) + i);
   }
+  template <Order kOrder>
   HWY_INLINE Pixels Load(size_t i) const {
     const size_t j = i + kByteLanes / 2;
     const auto c0 = TermsOf(in.yuv, Word(1, i), Word(2, i));
     const auto c1 = TermsOf(in.yuv, Word(1, j), Word(2, j));
-    return Combine<kShift, true>(LumaOf(in.yuv, Word(0, i)),
-                                 LumaOf(in.yuv, Word(0, j)), c0, c1);
+    constexpr Packing kPacking =
+        kOrder == Order::kGrouped ? Packing::kGrouped : Packing::kOrdered;
+    return Combine<kShift, kPacking>(LumaOf(in.yuv, Word(0, i)),
+                                     LumaOf(in.yuv, Word(0, j)), c0, c1);
   }
   PixelInput Copy(size_t i, size_t count, Buffer& to) const {
     PixelInput copy = in;
@@ -191,10 +215,12 @@ struct StagedSource {
 
 struct PlanesSource {
   const PixelInput& in;
+  template <Order kOrder>
   HWY_INLINE Pixels Load(size_t i) const {
-    return {
-        Load8(in.rows[0], i), Load8(in.rows[1], i), Load8(in.rows[2], i),
-        in.rows[3] == nullptr ? hn::Set(Bytes(), 255) : Load8(in.rows[3], i)};
+    return {Load8<kOrder>(in.rows[0], i), Load8<kOrder>(in.rows[1], i),
+            Load8<kOrder>(in.rows[2], i),
+            in.rows[3] == nullptr ? hn::Set(Bytes(), 255)
+                                  : Load8<kOrder>(in.rows[3], i)};
   }
   PixelInput Copy(size_t i, size_t count, Buffer& to) const {
     PixelInput copy = in;
@@ -209,6 +235,7 @@ struct PlanesSource {
 template <bool kBgr>
 struct RgbxSource {
   const PixelInput& in;
+  template <Order kOrder>
   HWY_INLINE Pixels Load(size_t i) const {
     Pixels p;
     hn::LoadInterleaved4(Bytes(),
@@ -227,6 +254,9 @@ struct RgbxSource {
 // A sink stores kByteLanes pixels; `Rest` gives the same sink with memory
 // that may be written whole, and `Deliver` takes `count` pixels from there.
 struct PlanesSink {
+  static constexpr Order kOrder = Order::kMemory;
+  // Bytes that Store may write behind its pixels.
+  static constexpr size_t kOverhang = 0;
   PixelOutput out;
   HWY_INLINE void Store(size_t i, const Pixels& p, ByteVec flip) const {
     const Bytes d;
@@ -252,6 +282,7 @@ struct PlanesSink {
 
 template <size_t kBytes>
 struct OneRowSink {
+  static constexpr size_t kPixelBytes = kBytes;
   PixelOutput out;
   void Deliver(size_t i, size_t count, const Buffer& from) const {
     memcpy(out.rows[0] + kBytes * i, from.bytes, kBytes * count);
@@ -260,11 +291,13 @@ struct OneRowSink {
 
 template <bool kBgr>
 struct Packed3Sink : OneRowSink<3> {
+  static constexpr Order kOrder = Order::kGrouped;
+  static constexpr size_t kOverhang = kDenseOverhang;
   HWY_INLINE void Store(size_t i, const Pixels& p, ByteVec flip) const {
     const auto first = hn::Xor(kBgr ? p.b : p.r, flip);
     const auto last = hn::Xor(kBgr ? p.r : p.b, flip);
-    hn::StoreInterleaved3(first, hn::Xor(p.g, flip), last, Bytes(),
-                          out.rows[0] + 3 * i);
+    StoreDense(InterleaveGrouped(first, hn::Xor(p.g, flip), last, last),
+               out.rows[0] + 3 * i);
   }
   Packed3Sink Rest(Buffer& to) const {
     Packed3Sink rest = *this;
@@ -275,11 +308,17 @@ struct Packed3Sink : OneRowSink<3> {
 
 template <bool kBgr>
 struct Packed4Sink : OneRowSink<4> {
+  static constexpr Order kOrder = Order::kGrouped;
+  static constexpr size_t kOverhang = 0;
   HWY_INLINE void Store(size_t i, const Pixels& p, ByteVec flip) const {
     const auto first = hn::Xor(kBgr ? p.b : p.r, flip);
     const auto last = hn::Xor(kBgr ? p.r : p.b, flip);
-    hn::StoreInterleaved4(first, hn::Xor(p.g, flip), last, p.a, Bytes(),
-                          out.rows[0] + 4 * i);
+    const PixelVectors v =
+        InterleaveGrouped(first, hn::Xor(p.g, flip), last, p.a);
+    uint8_t* to = out.rows[0] + 4 * i;
+    for (int k = 0; k < 4; ++k, to += kByteLanes) {
+      hn::StoreU(v.v[k], Bytes(), to);
+    }
   }
   Packed4Sink Rest(Buffer& to) const {
     Packed4Sink rest = *this;
@@ -289,6 +328,8 @@ struct Packed4Sink : OneRowSink<4> {
 };
 
 struct GreySink : OneRowSink<1> {
+  static constexpr Order kOrder = Order::kMemory;
+  static constexpr size_t kOverhang = 0;
   HWY_INLINE void Store(size_t i, const Pixels& p, ByteVec flip) const {
     const Words d;
     const auto sign = hn::Set(Bytes(), 0x80);
@@ -322,15 +363,87 @@ void Write(const PixelInput& in, size_t width, Sink sink) {
   const PixelInput local = in;
   const Source source{local};
   size_t i = 0;
-  for (; i + kByteLanes <= width; i += kByteLanes) {
-    sink.Store(i, source.Load(i), flip);
+  constexpr size_t kMargin = (Sink::kOverhang + 2) / 3;
+  for (; i + kByteLanes + kMargin <= width; i += kByteLanes) {
+    sink.Store(i, source.template Load<Sink::kOrder>(i), flip);
   }
-  if (i == width) return;
-  Buffer inputs;
-  Buffer outputs;
-  const PixelInput copy = source.Copy(i, width - i, inputs);
-  sink.Rest(outputs).Store(0, Source{copy}.Load(0), flip);
-  sink.Deliver(i, width - i, outputs);
+  while (i < width) {
+    const size_t count = width - i < kByteLanes ? width - i : kByteLanes;
+    Buffer inputs;
+    Buffer outputs;
+    const PixelInput copy = source.Copy(i, count, inputs);
+    sink.Rest(outputs).Store(0, Source{copy}.template Load<Sink::kOrder>(0),
+                             flip);
+    sink.Deliver(i, count, outputs);
+    i += count;
+  }
+}
+
+// Pixels that keep their layout: no need to take channels apart.
+template <int kBytes, bool kSwap>
+struct RgbxCopy {
+  const uint8_t* in;
+  uint8_t* out;
+  ByteVec alpha;  // OR
+  ByteVec flip;   // XOR
+  static constexpr size_t kPixels = kByteLanes / 4;
+
+  HWY_INLINE void Store(size_t i, const uint8_t* from, uint8_t* to) const {
+    alignas(16) static constexpr uint8_t kSwapped[16] = {
+        2, 1, 0, 3, 6, 5, 4, 7, 10, 9, 8, 11, 14, 13, 12, 15};
+    const Bytes d;
+    auto v = hn::LoadU(d, from + 4 * i);
+    if (kSwap) v = hn::TableLookupBytes(v, hn::LoadDup128(d, kSwapped));
+    v = hn::Xor(hn::Or(v, alpha), flip);
+    hn::StoreU(kBytes == 3 ? DropFourth(v) : v, d, to + kBytes * i);
+  }
+
+  void Run(size_t width) const {
+    size_t i = 0;
+    constexpr size_t kMargin = kBytes == 3 ? (kPixels + 2) / 3 : 0;
+    for (; i + kPixels + kMargin <= width; i += kPixels) Store(i, in, out);
+    while (i < width) {
+      const size_t count = width - i < kPixels ? width - i : kPixels;
+      alignas(64) uint8_t from[kByteLanes] = {};
+      alignas(64) uint8_t to[kByteLanes];
+      memcpy(from, in + 4 * i, 4 * count);
+      Store(0, from, to);
+      memcpy(out + kBytes * i, to, kBytes * count);
+      i += count;
+    }
+  }
+};
+
+void WriteRgbxPacked(const PixelInput& in, size_t width,
+                     const PixelOutput& out) {
+  const hn::Repartition<uint32_t, Bytes> d32;
+  const auto alpha =
+      hn::BitCast(Bytes(), hn::Set(d32, in.has_alpha ? 0U : 0xff000000U));
+  const auto flip = hn::BitCast(Bytes(), hn::Set(d32, out.flip * 0x010101U));
+  const auto* from = static_cast<const uint8_t*>(in.rows[0]);
+  const bool bgr_out =
+      out.layout == PixelLayout::kBgr || out.layout == PixelLayout::kBgra;
+  const bool swap = in.bgr != bgr_out;
+  uint8_t* to = out.rows[0];
+  if (out.layout == PixelLayout::kRgb || out.layout == PixelLayout::kBgr) {
+    swap ? RgbxCopy<3, true>{from, to, alpha, flip}.Run(width)
+         : RgbxCopy<3, false>{from, to, alpha, flip}.Run(width);
+  } else {
+    swap ? RgbxCopy<4, true>{from, to, alpha, flip}.Run(width)
+         : RgbxCopy<4, false>{from, to, alpha, flip}.Run(width);
+  }
+}
+
+void WriteRgbx(const PixelInput& in, size_t width, const PixelOutput& out) {
+  if (out.layout == PixelLayout::kPlanes) {
+    return in.bgr ? Write<RgbxSource<true> >(in, width, PlanesSink{out})
+                  : Write<RgbxSource<false> >(in, width, PlanesSink{out});
+  }
+  if (out.layout == PixelLayout::kGrey) {
+    return in.bgr ? Write<RgbxSource<true> >(in, width, GreySink{{out}})
+                  : Write<RgbxSource<false> >(in, width, GreySink{{out}});
+  }
+  WriteRgbxPacked(in, width, out);
 }
 
 template <class Source>
@@ -366,8 +479,7 @@ void WritePixelsT(const PixelInput& in, size_t width, const PixelOutput& out) {
     case PixelSource::kPlanes:
       return WriteFrom<PlanesSource>(in, width, out);
     case PixelSource::kRgbx:
-      return in.bgr ? WriteFrom<RgbxSource<true> >(in, width, out)
-                    : WriteFrom<RgbxSource<false> >(in, width, out);
+      return WriteRgbx(in, width, out);
   }
 }
 

@@ -71,6 +71,114 @@ HWY_INLINE ByteVec PackOrdered(WordVec first, WordVec second) {
 #endif
 }
 
+// Grouped order: block b holds the groups of 4 bytes b, b + blocks, b + 2
+// blocks, ... so that interleaving within blocks twice gives pixels in memory
+// order. Vectors of one block are grouped as they are.
+HWY_INLINE ByteVec Group(ByteVec v) {
+#if HWY_TARGET == HWY_AVX2
+  return ByteVec{_mm256_permutevar8x32_epi32(
+      v.raw, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7))};
+#elif HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  return ByteVec{_mm512_permutexvar_epi32(
+      _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
+      v.raw)};
+#else
+  return v;
+#endif
+}
+
+// As PackOrdered, in grouped order.
+HWY_INLINE ByteVec PackGrouped(WordVec first, WordVec second) {
+  const ByteVec packed = PackBlocks(first, second);
+#if HWY_TARGET == HWY_AVX2
+  return ByteVec{_mm256_permutevar8x32_epi32(
+      packed.raw, _mm256_setr_epi32(0, 4, 2, 6, 1, 5, 3, 7))};
+#elif HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  return ByteVec{_mm512_permutexvar_epi32(
+      _mm512_setr_epi32(0, 8, 2, 10, 1, 9, 3, 11, 4, 12, 6, 14, 5, 13, 7, 15),
+      packed.raw)};
+#else
+  return packed;
+#endif
+}
+
+// Four byte rows in grouped order to pixels in memory order.
+struct PixelVectors {
+  ByteVec v[4];
+};
+HWY_INLINE PixelVectors InterleaveGrouped(ByteVec r, ByteVec g, ByteVec b,
+                                          ByteVec a) {
+  const Bytes d8;
+  const hn::Repartition<uint16_t, Bytes> d16;
+  const auto rg0 = hn::BitCast(d16, hn::InterleaveLower(d8, r, g));
+  const auto rg1 = hn::BitCast(d16, hn::InterleaveUpper(d8, r, g));
+  const auto ba0 = hn::BitCast(d16, hn::InterleaveLower(d8, b, a));
+  const auto ba1 = hn::BitCast(d16, hn::InterleaveUpper(d8, b, a));
+  return {{hn::BitCast(d8, hn::InterleaveLower(d16, rg0, ba0)),
+           hn::BitCast(d8, hn::InterleaveUpper(d16, rg0, ba0)),
+           hn::BitCast(d8, hn::InterleaveLower(d16, rg1, ba1)),
+           hn::BitCast(d8, hn::InterleaveUpper(d16, rg1, ba1))}};
+}
+
+// Packs the bytes of every pixel's first three channels to the front of each
+// block; 4 bytes of zeros follow.
+HWY_INLINE ByteVec DropFourthInBlocks(ByteVec v) {
+  alignas(16) static constexpr uint8_t kOrder[16] = {
+      0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 0x80, 0x80, 0x80, 0x80};
+  return hn::TableLookupBytes(v, hn::LoadDup128(Bytes(), kOrder));
+}
+
+// Drops the fourth byte of every pixel; the last quarter is undefined.
+HWY_INLINE ByteVec DropFourth(ByteVec v) {
+  const ByteVec dense = DropFourthInBlocks(v);
+#if HWY_TARGET == HWY_AVX2
+  return ByteVec{_mm256_permutevar8x32_epi32(
+      dense.raw, _mm256_setr_epi32(0, 1, 2, 4, 5, 6, 7, 7))};
+#elif HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  return ByteVec{_mm512_permutexvar_epi32(
+      _mm512_setr_epi32(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 15, 15, 15, 15),
+      dense.raw)};
+#else
+  return dense;
+#endif
+}
+
+// Four vectors of 4-byte pixels as 3-byte pixels. May write kDenseOverhang
+// bytes behind them.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+constexpr size_t kDenseOverhang = 0;
+HWY_INLINE void StoreDense(const PixelVectors& p, uint8_t* out) {
+  const __m512i a = DropFourthInBlocks(p.v[0]).raw;
+  const __m512i b = DropFourthInBlocks(p.v[1]).raw;
+  const __m512i c = DropFourthInBlocks(p.v[2]).raw;
+  const __m512i e = DropFourthInBlocks(p.v[3]).raw;
+  const __m512i first = _mm512_permutex2var_epi32(
+      a,
+      _mm512_setr_epi32(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 16, 17, 18, 20),
+      b);
+  const __m512i second = _mm512_permutex2var_epi32(
+      b,
+      _mm512_setr_epi32(5, 6, 8, 9, 10, 12, 13, 14, 16, 17, 18, 20, 21, 22, 24,
+                        25),
+      c);
+  const __m512i third = _mm512_permutex2var_epi32(
+      c,
+      _mm512_setr_epi32(10, 12, 13, 14, 16, 17, 18, 20, 21, 22, 24, 25, 26, 28,
+                        29, 30),
+      e);
+  _mm512_storeu_si512(out, first);
+  _mm512_storeu_si512(out + 64, second);
+  _mm512_storeu_si512(out + 128, third);
+}
+#else
+constexpr size_t kDenseOverhang = kByteLanes / 4;
+HWY_INLINE void StoreDense(const PixelVectors& p, uint8_t* out) {
+  for (int k = 0; k < 4; ++k, out += kByteLanes / 4 * 3) {
+    hn::StoreU(DropFourth(p.v[k]), Bytes(), out);
+  }
+}
+#endif
+
 // Stores the words of CenteredLower and CenteredUpper in the bytes' order.
 HWY_INLINE void StoreBlocks(WordVec lower, WordVec upper, int16_t* out) {
   const Words d;
