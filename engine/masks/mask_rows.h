@@ -26,6 +26,7 @@ struct MaskScratch {
   std::vector<float> block;
   std::vector<uint8_t> bytes;
   std::vector<uint8_t> more_bytes;
+  std::vector<uint8_t> weights;
 
   // Room for rows of `plan`, kMaskRowPadding included.
   void Reserve(const MaskPlan& plan);

@@ -1,0 +1,465 @@
+#include "engine/masks/draw_masks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error_detail.h"
+#include "engine/base/status_macros.h"
+#include "engine/masks/materialize.h"
+#include "engine/masks/overlay_kernels.h"
+
+namespace preprocd {
+namespace {
+
+// Rows drawn at once: they stay in the second-level cache from the background
+// to the last mask. Even, for chroma rows.
+constexpr int kBandRows = 32;
+
+constexpr std::array<MaskColor, 20> kPalette = {{
+    {0, 255, 0, 179},     {255, 142, 0, 179},   {66, 39, 34, 179},
+    {204, 195, 199, 179}, {80, 80, 80, 179},    {36, 79, 31, 179},
+    {255, 244, 131, 179}, {90, 82, 0, 179},     {108, 159, 166, 179},
+    {130, 130, 186, 179}, {2, 48, 75, 179},     {0, 69, 255, 179},
+    {0, 0, 0, 179},       {0, 128, 0, 179},     {255, 0, 0, 179},
+    {0, 0, 255, 179},     {255, 128, 128, 179}, {34, 139, 34, 179},
+    {30, 105, 210, 179},  {255, 255, 255, 179},
+}};
+
+bool CanDrawOn(PixelFormat format) {
+  switch (format) {
+    case PixelFormat::kRgba:
+    case PixelFormat::kBgra:
+    case PixelFormat::kRgb:
+    case PixelFormat::kBgr:
+    case PixelFormat::kNv12:
+      return true;
+    default:
+      return false;
+  }
+}
+
+uint8_t ToByte(double value) {
+  return static_cast<uint8_t>(std::clamp(std::floor(value + 0.5), 0.0, 255.0));
+}
+
+// Colours in the destination's terms.
+class Painter {
+ public:
+  Painter(const ImageView& destination, const DrawStyle& style)
+      : to_(destination),
+        style_(style),
+        palette_(style.palette.empty() ? DefaultPalette() : style.palette),
+        yuv_(destination.desc.format == PixelFormat::kNv12),
+        pixel_bytes_(destination.desc.format == PixelFormat::kRgba ||
+                             destination.desc.format == PixelFormat::kBgra
+                         ? 4
+                         : (yuv_ ? 1 : 3)) {
+    if (!yuv_) return;
+    rgb_to_yuv_ = GetRgbToYuvCoefficients(
+        ResolveColorEncoding(to_.desc.color, to_.desc.height));
+  }
+
+  bool yuv() const { return yuv_; }
+
+  size_t ColorOf(size_t index, const DrawnObject& object) const {
+    const size_t n = palette_.size();
+    switch (style_.color_mode) {
+      case ColorMode::kInstance:
+        return index % n;
+      case ColorMode::kTrack:
+        return object.track_id == 0 ? index % n : object.track_id % n;
+      default:
+        return static_cast<size_t>(object.label) % n;
+    }
+  }
+
+  BlendColor Blend(size_t color) const {
+    const MaskColor& c = palette_[color % palette_.size()];
+    BlendColor blend = InMemory(c);
+    blend.alpha = ToByte(c.a * style_.opacity);
+    return blend;
+  }
+
+  BlendColor Opaque(size_t color) const {
+    BlendColor blend = InMemory(palette_[color % palette_.size()]);
+    blend.alpha = 255;
+    return blend;
+  }
+
+  // Blends `mask` (n pixels from x) into row y; the luma of YUV.
+  void BlendRow(const BlendColor& color, const uint8_t* mask, int x, int y,
+                int n) const {
+    uint8_t* to = At(x, y);
+    const auto count = static_cast<size_t>(n);
+    if (yuv_) {
+      BlendPlane(mask, color, count, to);
+    } else if (pixel_bytes_ == 4) {
+      BlendPacked4(mask, color, count, to);
+    } else {
+      BlendPacked3(mask, color, count, to);
+    }
+  }
+
+  // Blends the chroma row of rows y and y + 1; `top` and `bottom` are masks
+  // of n pixels from x, or null where the mask has no row. A chroma sample's
+  // weight is the share of its pixels that are set.
+  void BlendChroma(const BlendColor& color, const uint8_t* top,
+                   const uint8_t* bottom, int x, int y, int n,
+                   std::vector<uint8_t>& weights) const {
+    const int first = x / 2;
+    const int last = (x + n - 1) / 2;
+    const auto count = static_cast<size_t>(last - first + 1);
+    if (weights.size() < count) weights.resize(count);
+    const int rows = y + 1 < to_.desc.height ? 2 : 1;
+    for (int s = first; s <= last; ++s) {
+      int set = 0;
+      for (int px = std::max(2 * s, x); px < std::min(2 * s + 2, x + n); ++px) {
+        if (top != nullptr) set += top[px - x] != 0 ? 1 : 0;
+        if (bottom != nullptr) set += bottom[px - x] != 0 ? 1 : 0;
+      }
+      const int pixels = rows * (2 * s + 1 < to_.desc.width ? 2 : 1);
+      weights[static_cast<size_t>(s - first)] =
+          static_cast<uint8_t>((color.alpha * set + pixels / 2) / pixels);
+    }
+    const BlendColor chroma = {{color.channels[1], color.channels[2], 0, 0}, 0};
+    BlendPairs(weights.data(), chroma, count,
+               reinterpret_cast<uint8_t*>(to_.row(1, y / 2)) + 2 * first);
+  }
+
+  // Pixels [x0, x1) of row y, opaque.
+  void FillSpan(const BlendColor& color, int x0, int x1, int y) const {
+    if (x0 >= x1) return;
+    uint8_t* to = At(x0, y);
+    if (yuv_) {
+      std::memset(to, color.channels[0], static_cast<size_t>(x1 - x0));
+      auto* uv = reinterpret_cast<uint8_t*>(to_.row(1, y / 2));
+      for (int s = x0 / 2; s <= (x1 - 1) / 2; ++s) {
+        uv[2 * s] = color.channels[1];
+        uv[2 * s + 1] = color.channels[2];
+      }
+      return;
+    }
+    for (int x = x0; x < x1; ++x, to += pixel_bytes_) {
+      std::memcpy(to, color.channels.data(), pixel_bytes_);
+    }
+  }
+
+  void CopyRows(const ConstImageView& from, int begin, int end) const {
+    ForEachRow(begin, end, [&](int plane, int y, size_t bytes) {
+      std::memcpy(to_.row(plane, y), from.row(plane, y), bytes);
+    });
+  }
+
+  void ClearRows(int begin, int end) const {
+    const BlendColor black = InMemory({0, 0, 0, 0});
+    ForEachRow(begin, end, [&](int plane, int y, size_t bytes) {
+      // Both chroma bytes of black are 128.
+      const int value = yuv_ ? black.channels[plane == 0 ? 0 : 1] : 0;
+      std::memset(to_.row(plane, y), value, bytes);
+    });
+  }
+
+ private:
+  uint8_t* At(int x, int y) const {
+    return reinterpret_cast<uint8_t*>(to_.row(0, y)) +
+           static_cast<size_t>(x) * pixel_bytes_;
+  }
+
+  // `begin` is even for YUV.
+  template <class F>
+  void ForEachRow(int begin, int end, F f) const {
+    const ImageDesc& desc = to_.desc;
+    for (int plane = 0; plane < (yuv_ ? 2 : 1); ++plane) {
+      const size_t bytes =
+          PlaneRowBytes(desc.format, desc.dtype, plane, desc.width);
+      const int first = plane == 0 ? begin : begin / 2;
+      const int last = plane == 0 ? end : (end + 1) / 2;
+      for (int y = first; y < last; ++y) f(plane, y, bytes);
+    }
+  }
+
+  BlendColor InMemory(const MaskColor& c) const {
+    switch (to_.desc.format) {
+      case PixelFormat::kBgra:
+      case PixelFormat::kBgr:
+        return {{c.b, c.g, c.r, 255}, 0};
+      case PixelFormat::kNv12: {
+        BlendColor yuv;
+        for (size_t i = 0; i < 3; ++i) {
+          const auto& row = rgb_to_yuv_.matrix[i];
+          yuv.channels[i] = ToByte(row[0] * c.r + row[1] * c.g + row[2] * c.b +
+                                   rgb_to_yuv_.offset[i]);
+        }
+        return yuv;
+      }
+      default:
+        return {{c.r, c.g, c.b, 255}, 0};
+    }
+  }
+
+  const ImageView& to_;
+  const DrawStyle& style_;
+  const std::span<const MaskColor> palette_;
+  const bool yuv_;
+  const size_t pixel_bytes_;
+  RgbToYuvCoefficients rgb_to_yuv_;
+};
+
+// Grid pixel whose area holds the centre of destination pixel i.
+int NearestOf(int i, int destination, int grid) {
+  return static_cast<int>((2 * int64_t{i} + 1) * grid /
+                          (2 * int64_t{destination}));
+}
+
+// First destination pixel whose centre lies at or behind grid edge `edge`.
+int FirstBehind(int edge, int destination, int grid) {
+  // (2 i + 1) / (2 destination) >= edge / grid
+  const int64_t wanted = 2 * int64_t{edge} * destination - grid;
+  if (wanted <= 0) return 0;
+  const int64_t step = 2 * int64_t{grid};
+  return static_cast<int>((wanted + step - 1) / step);
+}
+
+// Destination pixels that a dense mask covers; may be empty.
+Rect CoveredBy(const DenseMask& mask, Size grid, const ImageDesc& to) {
+  const int x0 = FirstBehind(mask.bounds.x, to.width, grid.width);
+  const int x1 =
+      FirstBehind(mask.bounds.x + mask.bounds.width, to.width, grid.width);
+  const int y0 = FirstBehind(mask.bounds.y, to.height, grid.height);
+  const int y1 =
+      FirstBehind(mask.bounds.y + mask.bounds.height, to.height, grid.height);
+  return {x0, y0, x1 - x0, y1 - y0};
+}
+
+// One call's drawing of destination rows [begin, end), begin a multiple of
+// kBandRows.
+class BandDrawer {
+ public:
+  BandDrawer(const DrawnMasks& masks, const Painter& painter,
+             const ImageDesc& to)
+      : masks_(masks), painter_(painter), to_(to) {}
+
+  size_t count() const {
+    if (masks_.workspace == nullptr) return masks_.dense.size();
+    const MaskPlan& plan = masks_.workspace->plan();
+    return plan.semantic ? 0 : plan.masks.size();
+  }
+
+  Rect AreaOf(size_t i) const {
+    if (masks_.workspace != nullptr) {
+      return masks_.workspace->plan().masks[i].box;
+    }
+    return CoveredBy(masks_.dense[i], masks_.dense_grid, to_);
+  }
+
+  void DrawMask(size_t i, int begin, int end, MaskScratch& scratch) const {
+    Rect area = AreaOf(i);
+    if (area.width <= 0) return;
+    const int bottom = std::min(area.y + area.height, end);
+    area.y = std::max(area.y, begin);
+    area.height = bottom - area.y;
+    if (area.height <= 0) return;
+    const BlendColor color =
+        painter_.Blend(painter_.ColorOf(i, masks_.objects[i]));
+    if (masks_.workspace != nullptr) {
+      MaskRows rows(*masks_.workspace, masks_.workspace->masks()[i], area,
+                    scratch);
+      const auto n = static_cast<size_t>(area.width);
+      DrawRows(color, area, scratch, [&](int y, uint8_t* bytes) {
+        const MaskRows::Row row = rows.At(y);
+        ThresholdRow(row.a, row.b, row.w, n, bytes);
+      });
+      return;
+    }
+    const DenseMask& dense = masks_.dense[i];
+    DrawRows(color, area, scratch,
+             [&](int y, uint8_t* bytes) { DenseRow(dense, area, y, bytes); });
+  }
+
+  void DrawClasses(int begin, int end, MaskScratch& scratch) const {
+    const MaskPlan& plan = masks_.workspace->plan();
+    const Rect area = {0, begin, to_.width, end - begin};
+    for (int c = 0; c + 1 < plan.channels; ++c) {
+      DrawRows(painter_.Blend(static_cast<size_t>(c)), area, scratch,
+               [&](int y, uint8_t* bytes) {
+                 const uint8_t* row =
+                     masks_.class_map.data() +
+                     static_cast<size_t>(y) * static_cast<size_t>(to_.width);
+                 for (int x = 0; x < to_.width; ++x) {
+                   bytes[x] = row[x] == c ? 255 : 0;
+                 }
+               });
+    }
+  }
+
+  void DrawBox(size_t i, int begin, int end) const {
+    const Rect box = AreaOf(i);
+    if (box.width <= 0 || box.height <= 0) return;
+    const BlendColor color =
+        painter_.Opaque(painter_.ColorOf(i, masks_.objects[i]));
+    const int x0 = std::max(box.x - kBoxLinePixels, 0);
+    const int x1 = std::min(box.x + box.width + kBoxLinePixels, to_.width);
+    const int top = std::max(box.y - kBoxLinePixels, begin);
+    const int bottom = std::min(box.y + box.height + kBoxLinePixels, end);
+    for (int y = top; y < bottom; ++y) {
+      if (y < box.y || y >= box.y + box.height) {
+        painter_.FillSpan(color, x0, x1, y);
+        continue;
+      }
+      painter_.FillSpan(color, x0, box.x, y);
+      painter_.FillSpan(color, box.x + box.width, x1, y);
+    }
+  }
+
+ private:
+  // `mask_row(y, bytes)` gives the mask of one row of `area`, top to bottom.
+  template <class F>
+  void DrawRows(const BlendColor& color, const Rect& area, MaskScratch& scratch,
+                F mask_row) const {
+    const auto n = static_cast<size_t>(area.width);
+    if (scratch.bytes.size() < n) scratch.bytes.resize(n);
+    if (scratch.more_bytes.size() < n) scratch.more_bytes.resize(n);
+    // The even row of a chroma pair, when it belongs to the mask.
+    uint8_t* even = scratch.bytes.data();
+    uint8_t* odd = scratch.more_bytes.data();
+    for (int y = area.y; y < area.y + area.height; ++y) {
+      uint8_t* bytes = y % 2 == 0 ? even : odd;
+      mask_row(y, bytes);
+      painter_.BlendRow(color, bytes, area.x, y, area.width);
+      if (!painter_.yuv()) continue;
+      const bool last = y + 1 == area.y + area.height;
+      if (y % 2 == 0 && !last) continue;
+      const uint8_t* top = y % 2 == 0 || y > area.y ? even : nullptr;
+      painter_.BlendChroma(color, top, y % 2 == 0 ? nullptr : odd, area.x,
+                           y / 2 * 2, area.width, scratch.weights);
+    }
+  }
+
+  void DenseRow(const DenseMask& dense, const Rect& area, int y,
+                uint8_t* bytes) const {
+    const int row =
+        NearestOf(y, to_.height, masks_.dense_grid.height) - dense.bounds.y;
+    const uint8_t* from =
+        dense.pixels + static_cast<size_t>(row) * dense.stride_bytes;
+    if (to_.width == masks_.dense_grid.width) {
+      for (int x = 0; x < area.width; ++x) bytes[x] = from[x] & 0x80;
+      return;
+    }
+    // Whole and remainder of the grid position, stepped from pixel to pixel.
+    const int64_t step = 2 * int64_t{masks_.dense_grid.width};
+    const int64_t whole = 2 * int64_t{to_.width};
+    const int64_t at = (2 * int64_t{area.x} + 1) * masks_.dense_grid.width;
+    int column = static_cast<int>(at / whole) - dense.bounds.x;
+    int64_t rest = at % whole;
+    for (int x = 0; x < area.width; ++x) {
+      bytes[x] = from[column] & 0x80;
+      rest += step;
+      while (rest >= whole) {
+        rest -= whole;
+        ++column;
+      }
+    }
+  }
+
+  const DrawnMasks& masks_;
+  const Painter& painter_;
+  const ImageDesc& to_;
+};
+
+absl::Status CheckStyle(const DrawStyle& style) {
+  if (style.color_mode > ColorMode::kTrack) {
+    return InvalidField(
+        "color_mode",
+        absl::StrCat("color_mode: ", static_cast<int>(style.color_mode),
+                     " is not known"));
+  }
+  // Written so that NaN is refused too.
+  if (!(style.opacity >= 0 && style.opacity <= 1)) {
+    return InvalidField("opacity", absl::StrCat("opacity: ", style.opacity,
+                                                " is not within 0..1"));
+  }
+  if (style.palette.size() > static_cast<size_t>(kMaxPaletteColors)) {
+    return InvalidField(ErrorReason::kTooLarge, "palette",
+                        absl::StrCat("palette: ", style.palette.size(),
+                                     " colours > ", kMaxPaletteColors));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::span<const MaskColor> DefaultPalette() { return kPalette; }
+
+absl::Status CheckDraw(const ImageDesc& destination,
+                       const ImageDesc* background, const DrawStyle& style,
+                       std::span<const DrawnObject> objects) {
+  RETURN_IF_ERROR(CheckStyle(style));
+  if (!CanDrawOn(destination.format) || destination.dtype != DType::kU8) {
+    return InvalidField(
+        ErrorReason::kFormatPair, "destination.layout.format",
+        absl::StrCat(
+            "destination.layout.format: ", PixelFormatName(destination.format),
+            " ", DTypeName(destination.dtype),
+            " is not drawn on; rgba, bgra, rgb, bgr and nv12 u8 are"));
+  }
+  if (background != nullptr && (background->format != destination.format ||
+                                background->dtype != destination.dtype ||
+                                background->width != destination.width ||
+                                background->height != destination.height)) {
+    return InvalidField(ErrorReason::kGeometryInvalid, "background",
+                        "background: differs from the destination in format "
+                        "or size");
+  }
+  for (size_t i = 0; i < objects.size(); ++i) {
+    if (objects[i].label >= 0) continue;
+    const std::string field = absl::StrCat("masks.boxes[", i, "].label");
+    return InvalidField(
+        field, absl::StrCat(field, ": ", objects[i].label, " is below 0"));
+  }
+  return absl::OkStatus();
+}
+
+void DrawMasks(const DrawnMasks& masks, const DrawStyle& style,
+               Backdrop backdrop, const ConstImageView* background,
+               const ImageView& destination, RowPool& pool) {
+  const bool semantic =
+      masks.workspace != nullptr && masks.workspace->plan().semantic;
+  if (semantic) {
+    // Has room by contract.
+    MaterializeMasks(*masks.workspace, std::as_writable_bytes(masks.class_map),
+                     pool)
+        .IgnoreError();
+  }
+  const Painter painter(destination, style);
+  const BandDrawer drawer(masks, painter, destination.desc);
+  const int height = destination.desc.height;
+  const int bands = (height + kBandRows - 1) / kBandRows;
+  pool.ParallelRows(bands, 1, [&](int first, int last) {
+    MaskWorkspace spare;
+    MaskWorkspace& owner =
+        masks.workspace != nullptr ? *masks.workspace : spare;
+    std::unique_ptr<MaskScratch> scratch = owner.TakeScratch();
+    for (int band = first; band < last; ++band) {
+      const int begin = band * kBandRows;
+      const int end = std::min(begin + kBandRows, height);
+      if (backdrop == Backdrop::kZeros) painter.ClearRows(begin, end);
+      if (backdrop == Backdrop::kPicture) {
+        painter.CopyRows(*background, begin, end);
+      }
+      if (semantic) drawer.DrawClasses(begin, end, *scratch);
+      for (size_t i = 0; i < drawer.count(); ++i) {
+        drawer.DrawMask(i, begin, end, *scratch);
+      }
+      for (size_t i = 0; style.boxes && i < drawer.count(); ++i) {
+        drawer.DrawBox(i, begin, end);
+      }
+    }
+    owner.Return(std::move(scratch));
+  });
+}
+
+}  // namespace preprocd

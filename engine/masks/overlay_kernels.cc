@@ -1,0 +1,237 @@
+#include "engine/masks/overlay_kernels.h"
+
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/masks/overlay_kernels.cc"
+#include "hwy/foreach_target.h"
+// foreach_target.h comes first.
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace preprocd {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_SCALAR
+
+// One lane cannot hold two 8-bit channels of 16 bits.
+void Blend1(uint8_t color, uint32_t alpha, uint8_t* p) {
+  *p = static_cast<uint8_t>((color * alpha + *p * (255 - alpha) + 127) / 255);
+}
+
+template <size_t kChannels>
+void BlendScalar(const uint8_t* mask, const BlendColor& color, size_t n,
+                 uint8_t* pixels) {
+  for (size_t i = 0; i < n; ++i, pixels += kChannels) {
+    if (mask[i] == 0) continue;
+    for (size_t c = 0; c < kChannels; ++c) {
+      Blend1(color.channels[c], color.alpha, pixels + c);
+    }
+  }
+}
+
+void BlendPacked4(const uint8_t* mask, const BlendColor& color, size_t n,
+                  uint8_t* pixels) {
+  BlendScalar<4>(mask, color, n, pixels);
+}
+void BlendPacked3(const uint8_t* mask, const BlendColor& color, size_t n,
+                  uint8_t* pixels) {
+  BlendScalar<3>(mask, color, n, pixels);
+}
+void BlendPlane(const uint8_t* mask, const BlendColor& color, size_t n,
+                uint8_t* pixels) {
+  BlendScalar<1>(mask, color, n, pixels);
+}
+
+#else
+
+using D8 = hn::ScalableTag<uint8_t>;
+using D16 = hn::Repartition<uint16_t, D8>;
+using D32 = hn::Repartition<uint32_t, D8>;
+using V8 = hn::Vec<D8>;
+using V16 = hn::Vec<D16>;
+
+// floor(x / 255) for every 16-bit x.
+HWY_INLINE V16 Div255(D16 d, V16 x) {
+  return hn::ShiftRight<7>(hn::MulHigh(x, hn::Set(d, uint16_t{0x8081})));
+}
+
+// colour * a + 127 for even and odd bytes, and 255 - a.
+struct Weights {
+  V16 even;
+  V16 odd;
+  V16 rest;
+};
+
+HWY_INLINE V8 BlendBytes(D8 d, V8 old, const Weights& w) {
+  const D16 d16;
+  const V16 pairs = hn::BitCast(d16, old);
+  const V16 low = hn::And(pairs, hn::Set(d16, uint16_t{0xff}));
+  const V16 high = hn::ShiftRight<8>(pairs);
+  const V16 even = Div255(d16, hn::Add(hn::Mul(low, w.rest), w.even));
+  const V16 odd = Div255(d16, hn::Add(hn::Mul(high, w.rest), w.odd));
+  return hn::BitCast(d, hn::Or(even, hn::ShiftLeft<8>(odd)));
+}
+
+HWY_INLINE uint16_t Product(const BlendColor& color, size_t channel) {
+  return static_cast<uint16_t>(color.channels[channel] * color.alpha + 127);
+}
+
+HWY_INLINE Weights SameWeights(const BlendColor& color, size_t channel) {
+  const D16 d;
+  const V16 product = hn::Set(d, Product(color, channel));
+  return {product, product,
+          hn::Set(d, static_cast<uint16_t>(255 - color.alpha))};
+}
+
+HWY_INLINE void Packed4Vector(D8 d, const uint8_t* mask, const Weights& w,
+                              uint8_t* pixels) {
+  const D32 d32;
+  const hn::Rebind<uint8_t, D32> d_mask;
+  const auto wide = hn::PromoteTo(d32, hn::LoadU(d_mask, mask));
+  const auto on = hn::Ne(wide, hn::Zero(d32));
+  const V8 old = hn::LoadU(d, pixels);
+  const auto blended = hn::BitCast(d32, BlendBytes(d, old, w));
+  hn::StoreU(hn::BitCast(d, hn::IfThenElse(on, blended, hn::BitCast(d32, old))),
+             d, pixels);
+}
+
+void BlendPacked4(const uint8_t* mask, const BlendColor& color, size_t n,
+                  uint8_t* pixels) {
+  const D8 d;
+  const D16 d16;
+  const D32 d32;
+  const size_t lanes = hn::Lanes(d32);
+  const auto pair = [&color](size_t c) {
+    return static_cast<uint32_t>(Product(color, c)) |
+           static_cast<uint32_t>(Product(color, c + 2)) << 16;
+  };
+  const Weights w = {hn::BitCast(d16, hn::Set(d32, pair(0))),
+                     hn::BitCast(d16, hn::Set(d32, pair(1))),
+                     hn::Set(d16, static_cast<uint16_t>(255 - color.alpha))};
+  size_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    const V8 all = hn::LoadU(d, mask + i);
+    if (hn::AllTrue(d, hn::Eq(all, hn::Zero(d)))) continue;
+    for (size_t j = i; j < i + 4 * lanes; j += lanes) {
+      Packed4Vector(d, mask + j, w, pixels + 4 * j);
+    }
+  }
+  for (; i + lanes <= n; i += lanes) {
+    Packed4Vector(d, mask + i, w, pixels + 4 * i);
+  }
+  if (i == n) return;
+  HWY_ALIGN uint8_t tail[hn::MaxLanes(D8())] = {};
+  HWY_ALIGN uint8_t tail_mask[hn::MaxLanes(D8())] = {};
+  std::memcpy(tail, pixels + 4 * i, 4 * (n - i));
+  std::memcpy(tail_mask, mask + i, n - i);
+  Packed4Vector(d, tail_mask, w, tail);
+  std::memcpy(pixels + 4 * i, tail, 4 * (n - i));
+}
+
+HWY_INLINE void Packed3Vector(D8 d, const uint8_t* mask, const Weights& w0,
+                              const Weights& w1, const Weights& w2,
+                              uint8_t* pixels) {
+  const auto off = hn::Eq(hn::LoadU(d, mask), hn::Zero(d));
+  if (hn::AllTrue(d, off)) return;
+  V8 c0;
+  V8 c1;
+  V8 c2;
+  hn::LoadInterleaved3(d, pixels, c0, c1, c2);
+  c0 = hn::IfThenElse(off, c0, BlendBytes(d, c0, w0));
+  c1 = hn::IfThenElse(off, c1, BlendBytes(d, c1, w1));
+  c2 = hn::IfThenElse(off, c2, BlendBytes(d, c2, w2));
+  hn::StoreInterleaved3(c0, c1, c2, d, pixels);
+}
+
+void BlendPacked3(const uint8_t* mask, const BlendColor& color, size_t n,
+                  uint8_t* pixels) {
+  const D8 d;
+  const size_t lanes = hn::Lanes(d);
+  const Weights w0 = SameWeights(color, 0);
+  const Weights w1 = SameWeights(color, 1);
+  const Weights w2 = SameWeights(color, 2);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    Packed3Vector(d, mask + i, w0, w1, w2, pixels + 3 * i);
+  }
+  if (i == n) return;
+  HWY_ALIGN uint8_t tail[3 * hn::MaxLanes(D8())] = {};
+  HWY_ALIGN uint8_t tail_mask[hn::MaxLanes(D8())] = {};
+  std::memcpy(tail, pixels + 3 * i, 3 * (n - i));
+  std::memcpy(tail_mask, mask + i, n - i);
+  Packed3Vector(d, tail_mask, w0, w1, w2, tail);
+  std::memcpy(pixels + 3 * i, tail, 3 * (n - i));
+}
+
+HWY_INLINE void PlaneVector(D8 d, const uint8_t* mask, const Weights& w,
+                            uint8_t* pixels) {
+  const auto off = hn::Eq(hn::LoadU(d, mask), hn::Zero(d));
+  const V8 old = hn::LoadU(d, pixels);
+  hn::StoreU(hn::IfThenElse(off, old, BlendBytes(d, old, w)), d, pixels);
+}
+
+void BlendPlane(const uint8_t* mask, const BlendColor& color, size_t n,
+                uint8_t* pixels) {
+  const D8 d;
+  const size_t lanes = hn::Lanes(d);
+  const Weights w = SameWeights(color, 0);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) PlaneVector(d, mask + i, w, pixels + i);
+  if (i == n) return;
+  HWY_ALIGN uint8_t tail[hn::MaxLanes(D8())] = {};
+  HWY_ALIGN uint8_t tail_mask[hn::MaxLanes(D8())] = {};
+  std::memcpy(tail, pixels + i, n - i);
+  std::memcpy(tail_mask, mask + i, n - i);
+  PlaneVector(d, tail_mask, w, tail);
+  std::memcpy(pixels + i, tail, n - i);
+}
+
+#endif  // HWY_TARGET == HWY_SCALAR
+
+void BlendPairs(const uint8_t* weight, const BlendColor& color, size_t n,
+                uint8_t* pairs) {
+  const uint32_t c0 = color.channels[0];
+  const uint32_t c1 = color.channels[1];
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t a = weight[i];
+    uint8_t* p = pairs + 2 * i;
+    p[0] = static_cast<uint8_t>((c0 * a + p[0] * (255 - a) + 127) / 255);
+    p[1] = static_cast<uint8_t>((c1 * a + p[1] * (255 - a) + 127) / 255);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace preprocd
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace preprocd {
+
+HWY_EXPORT(BlendPacked4);
+HWY_EXPORT(BlendPacked3);
+HWY_EXPORT(BlendPlane);
+HWY_EXPORT(BlendPairs);
+
+void BlendPacked4(const uint8_t* mask, const BlendColor& color, size_t n,
+                  uint8_t* pixels) {
+  HWY_DYNAMIC_DISPATCH(BlendPacked4)(mask, color, n, pixels);
+}
+void BlendPacked3(const uint8_t* mask, const BlendColor& color, size_t n,
+                  uint8_t* pixels) {
+  HWY_DYNAMIC_DISPATCH(BlendPacked3)(mask, color, n, pixels);
+}
+void BlendPlane(const uint8_t* mask, const BlendColor& color, size_t n,
+                uint8_t* pixels) {
+  HWY_DYNAMIC_DISPATCH(BlendPlane)(mask, color, n, pixels);
+}
+void BlendPairs(const uint8_t* weight, const BlendColor& color, size_t n,
+                uint8_t* pairs) {
+  HWY_DYNAMIC_DISPATCH(BlendPairs)(weight, color, n, pairs);
+}
+
+}  // namespace preprocd
+
+#endif  // HWY_ONCE
