@@ -64,6 +64,7 @@ class Painter {
   }
 
   bool yuv() const { return yuv_; }
+  bool packed4() const { return pixel_bytes_ == 4; }
 
   size_t ColorOf(size_t index, const DrawnObject& object) const {
     const size_t n = palette_.size();
@@ -80,13 +81,14 @@ class Painter {
   BlendColor Blend(size_t color) const {
     const MaskColor& c = palette_[color % palette_.size()];
     BlendColor blend = InMemory(c);
-    blend.alpha = ToByte(c.a * style_.opacity);
+    blend.weight = static_cast<uint16_t>(
+        std::floor(c.a * style_.opacity * 256 / 255 + 0.5));
     return blend;
   }
 
   BlendColor Opaque(size_t color) const {
     BlendColor blend = InMemory(palette_[color % palette_.size()]);
-    blend.alpha = 255;
+    blend.weight = 256;
     return blend;
   }
 
@@ -104,29 +106,30 @@ class Painter {
     }
   }
 
-  // Blends the chroma row of rows y and y + 1; `top` and `bottom` are masks
-  // of n pixels from x, or null where the mask has no row. A chroma sample's
-  // weight is the share of its pixels that are set.
-  void BlendChroma(const BlendColor& color, const uint8_t* top,
-                   const uint8_t* bottom, int x, int y, int n,
-                   std::vector<uint8_t>& weights) const {
+  // For packed4().
+  void BlendLogits(const BlendColor& color, const MaskRows::Row& row, int x,
+                   int y, int n) const {
+    BlendPacked4(row.a, row.b, row.w, color, static_cast<size_t>(n), At(x, y));
+  }
+
+  // Blends the chroma row of rows y and y + 1 (y even) with the masks of n
+  // pixels from x, which have a readable and writable byte on either side. A
+  // chroma sample's weight is the share of its pixels that are set.
+  void BlendChroma(const BlendColor& color, uint8_t* top, uint8_t* bottom,
+                   int x, int y, int n, std::vector<uint8_t>& counts) const {
     const int first = x / 2;
-    const int last = (x + n - 1) / 2;
-    const auto count = static_cast<size_t>(last - first + 1);
-    if (weights.size() < count) weights.resize(count);
-    const int rows = y + 1 < to_.desc.height ? 2 : 1;
-    for (int s = first; s <= last; ++s) {
-      int set = 0;
-      for (int px = std::max(2 * s, x); px < std::min(2 * s + 2, x + n); ++px) {
-        if (top != nullptr) set += top[px - x] != 0 ? 1 : 0;
-        if (bottom != nullptr) set += bottom[px - x] != 0 ? 1 : 0;
-      }
-      const int pixels = rows * (2 * s + 1 < to_.desc.width ? 2 : 1);
-      weights[static_cast<size_t>(s - first)] =
-          static_cast<uint8_t>((color.alpha * set + pixels / 2) / pixels);
+    const auto count = static_cast<size_t>((x + n - 1) / 2 - first + 1);
+    if (counts.size() < count) counts.resize(count);
+    for (uint8_t* row : {top, bottom}) {
+      row[-1] = 0;
+      // A sample that the picture's edge cuts counts what is there.
+      row[n] = x + n == to_.desc.width ? row[n - 1] : 0;
     }
-    const BlendColor chroma = {{color.channels[1], color.channels[2], 0, 0}, 0};
-    BlendPairs(weights.data(), chroma, count,
+    if (y + 1 == to_.desc.height) bottom = top;
+    CountQuads(top - (x & 1), bottom - (x & 1), count, counts.data());
+    const BlendColor chroma = {{color.channels[1], color.channels[2], 0, 0},
+                               color.weight};
+    BlendPairs(counts.data(), chroma, count,
                reinterpret_cast<uint8_t*>(to_.row(1, y / 2)) + 2 * first);
   }
 
@@ -235,13 +238,16 @@ Rect CoveredBy(const DenseMask& mask, Size grid, const ImageDesc& to) {
   return {x0, y0, x1 - x0, y1 - y0};
 }
 
+uint8_t Threshold(uint8_t value) { return value >= 128 ? 255 : 0; }
+
 // One call's drawing of destination rows [begin, end), begin a multiple of
 // kBandRows.
 class BandDrawer {
  public:
-  BandDrawer(const DrawnMasks& masks, const Painter& painter,
-             const ImageDesc& to)
-      : masks_(masks), painter_(painter), to_(to) {}
+  // `planes` may be empty: logits are then computed band by band.
+  BandDrawer(const DrawnMasks& masks, std::span<const LogitPlane> planes,
+             const Painter& painter, const ImageDesc& to)
+      : masks_(masks), planes_(planes), painter_(painter), to_(to) {}
 
   size_t count() const {
     if (masks_.workspace == nullptr) return masks_.dense.size();
@@ -266,8 +272,14 @@ class BandDrawer {
     const BlendColor color =
         painter_.Blend(painter_.ColorOf(i, masks_.objects[i]));
     if (masks_.workspace != nullptr) {
-      MaskRows rows(*masks_.workspace, masks_.workspace->masks()[i], area,
-                    scratch);
+      const LogitPlane* plane = i < planes_.size() ? &planes_[i] : nullptr;
+      MaskRows rows(*masks_.workspace, i, area, plane, scratch);
+      if (painter_.packed4()) {
+        for (int y = area.y; y < area.y + area.height; ++y) {
+          painter_.BlendLogits(color, rows.At(y), area.x, y, area.width);
+        }
+        return;
+      }
       const auto n = static_cast<size_t>(area.width);
       DrawRows(color, area, scratch, [&](int y, uint8_t* bytes) {
         const MaskRows::Row row = rows.At(y);
@@ -316,26 +328,29 @@ class BandDrawer {
   }
 
  private:
-  // `mask_row(y, bytes)` gives the mask of one row of `area`, top to bottom.
+  // `mask_row(y, bytes)` gives the mask of one row of `area`, 0 or 0xff, top
+  // to bottom.
   template <class F>
   void DrawRows(const BlendColor& color, const Rect& area, MaskScratch& scratch,
                 F mask_row) const {
     const auto n = static_cast<size_t>(area.width);
-    if (scratch.bytes.size() < n) scratch.bytes.resize(n);
-    if (scratch.more_bytes.size() < n) scratch.more_bytes.resize(n);
-    // The even row of a chroma pair, when it belongs to the mask.
-    uint8_t* even = scratch.bytes.data();
-    uint8_t* odd = scratch.more_bytes.data();
-    for (int y = area.y; y < area.y + area.height; ++y) {
+    for (std::vector<uint8_t>* memory : {&scratch.bytes, &scratch.more_bytes}) {
+      if (memory->size() < n + 2) memory->resize(n + 2);
+    }
+    // The two rows of one chroma row.
+    uint8_t* even = scratch.bytes.data() + 1;
+    uint8_t* odd = scratch.more_bytes.data() + 1;
+    const int end = area.y + area.height;
+    for (int y = area.y; y < end; ++y) {
       uint8_t* bytes = y % 2 == 0 ? even : odd;
       mask_row(y, bytes);
       painter_.BlendRow(color, bytes, area.x, y, area.width);
       if (!painter_.yuv()) continue;
-      const bool last = y + 1 == area.y + area.height;
-      if (y % 2 == 0 && !last) continue;
-      const uint8_t* top = y % 2 == 0 || y > area.y ? even : nullptr;
-      painter_.BlendChroma(color, top, y % 2 == 0 ? nullptr : odd, area.x,
-                           y / 2 * 2, area.width, scratch.weights);
+      if (y % 2 == 0 && y + 1 < end) continue;
+      if (y % 2 == 0) std::memset(odd, 0, n);
+      if (y % 2 != 0 && y == area.y) std::memset(even, 0, n);
+      painter_.BlendChroma(color, even, odd, area.x, y / 2 * 2, area.width,
+                           scratch.counts);
     }
   }
 
@@ -346,7 +361,7 @@ class BandDrawer {
     const uint8_t* from =
         dense.pixels + static_cast<size_t>(row) * dense.stride_bytes;
     if (to_.width == masks_.dense_grid.width) {
-      for (int x = 0; x < area.width; ++x) bytes[x] = from[x] & 0x80;
+      for (int x = 0; x < area.width; ++x) bytes[x] = Threshold(from[x]);
       return;
     }
     // Whole and remainder of the grid position, stepped from pixel to pixel.
@@ -356,7 +371,7 @@ class BandDrawer {
     int column = static_cast<int>(at / whole) - dense.bounds.x;
     int64_t rest = at % whole;
     for (int x = 0; x < area.width; ++x) {
-      bytes[x] = from[column] & 0x80;
+      bytes[x] = Threshold(from[column]);
       rest += step;
       while (rest >= whole) {
         rest -= whole;
@@ -366,9 +381,33 @@ class BandDrawer {
   }
 
   const DrawnMasks& masks_;
+  const std::span<const LogitPlane> planes_;
   const Painter& painter_;
   const ImageDesc& to_;
 };
+
+// The logits of all masks, once for all bands. Nothing when they are too many
+// to keep.
+std::span<const LogitPlane> SweepAll(const DrawnMasks& masks, RowPool& pool) {
+  constexpr size_t kMostFloats = size_t{1} << 22;
+  if (masks.workspace == nullptr || masks.workspace->plan().semantic) return {};
+  MaskWorkspace& workspace = *masks.workspace;
+  const int count = static_cast<int>(workspace.plan().masks.size());
+  if (!LayOutPlanes(workspace.plan(), 0, count, kMostFloats, workspace.logits(),
+                    workspace.planes())) {
+    return {};
+  }
+  const std::span<const LogitPlane> planes = workspace.planes();
+  pool.ParallelRows(count, 1, [&](int begin, int end) {
+    std::unique_ptr<MaskScratch> scratch = workspace.TakeScratch();
+    SweepLogits(workspace, begin,
+                planes.subspan(static_cast<size_t>(begin),
+                               static_cast<size_t>(end - begin)),
+                *scratch);
+    workspace.Return(std::move(scratch));
+  });
+  return planes;
+}
 
 absl::Status CheckStyle(const DrawStyle& style) {
   if (style.color_mode > ColorMode::kTrack) {
@@ -435,7 +474,8 @@ void DrawMasks(const DrawnMasks& masks, const DrawStyle& style,
         .IgnoreError();
   }
   const Painter painter(destination, style);
-  const BandDrawer drawer(masks, painter, destination.desc);
+  const BandDrawer drawer(masks, SweepAll(masks, pool), painter,
+                          destination.desc);
   const int height = destination.desc.height;
   const int bands = (height + kBandRows - 1) / kBandRows;
   pool.ParallelRows(bands, 1, [&](int first, int last) {

@@ -30,7 +30,7 @@ struct MaskColor {
   uint8_t r = 0;
   uint8_t g = 0;
   uint8_t b = 0;
-  uint8_t a = 0;  // times the opacity
+  uint8_t a = 0;  // weight round(256 a opacity / 255) of 256
 };
 // Used when no palette is given; twenty colours, alpha 179 (0.7).
 std::span<const MaskColor> DefaultPalette();

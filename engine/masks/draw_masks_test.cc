@@ -38,8 +38,13 @@ struct Canvas {
   }
 };
 
-int Blend(int color, int alpha, int old) {
-  return (color * alpha + old * (255 - alpha) + 127) / 255;
+// `weight` in 256ths.
+int Blend(int color, int weight, int old) {
+  return (color * weight + old * (256 - weight) + 128) / 256;
+}
+
+int Weight(double alpha) {
+  return static_cast<int>(std::floor(alpha * 256 / 255 + 0.5));
 }
 
 // Three prototypes whose masks are easy to say: x - 5.5, y - 4.5, a ring.
@@ -185,9 +190,7 @@ TEST_P(Target, PackedFormatsBlendByTheFormula) {
                                   : c == order[1] ? m.g
                                   : c == order[2] ? m.b
                                                   : 255;
-                want =
-                    Blend(color, static_cast<int>(std::floor(m.a * 0.75 + 0.5)),
-                          want);
+                want = Blend(color, Weight(m.a * 0.75), want);
               }
               ASSERT_EQ(static_cast<int>(out.view().row(0, y)[at]), want)
                   << PixelFormatName(format) << " " << x << "," << y << ":"
@@ -237,7 +240,7 @@ TEST_P(Target, Nv12BlendsLumaPerPixelAndChromaByShare) {
         const auto at = static_cast<size_t>(x);
         int want = static_cast<int>(below.row(0, y)[at]);
         for (size_t i = 0; i < 4; ++i) {
-          if (scene.IsSet(i, x, y)) want = Blend(yuv[0], 200, want);
+          if (scene.IsSet(i, x, y)) want = Blend(yuv[0], Weight(200), want);
         }
         ASSERT_EQ(static_cast<int>(out.view().row(0, y)[at]), want)
             << x << "," << y;
@@ -258,7 +261,8 @@ TEST_P(Target, Nv12BlendsLumaPerPixelAndChromaByShare) {
               }
             }
             if (set > 0) {
-              want = Blend(yuv[c + 1], (200 * set + all / 2) / all, want);
+              want = Blend(yuv[c + 1], (Weight(200) * set * 4 / all + 2) / 4,
+                           want);
             }
           }
           ASSERT_EQ(static_cast<int>(out.view().row(1, y)[at]), want)
@@ -434,7 +438,7 @@ TEST(DrawMasksTest, ClassMapsLeaveTheBackgroundClassOut) {
     return static_cast<int>(out.view().row(0, y)[3 * 17 + 1]);
   };
   EXPECT_EQ(green(5), 179);
-  EXPECT_EQ(green(30), (142 * 179 + 127) / 255);
+  EXPECT_EQ(green(30), Blend(142, Weight(179), 0));
   EXPECT_EQ(green(55), 0);
 }
 

@@ -248,6 +248,66 @@ void LogitBlock(const float* packed, size_t stride, size_t n, int channels,
   }
 }
 
+// Boxes are a few vectors wide: several sums per vector keep the multipliers
+// busy.
+HWY_INLINE void TwoVectors(D d, const float* p, size_t stride, int channels,
+                           const FoldedCoefficients& mask, float* out) {
+  const size_t lanes = hn::Lanes(d);
+  V a0 = hn::Set(d, mask.bias);
+  V b0 = a0;
+  V a1 = hn::Zero(d);
+  V b1 = a1;
+  int k = 0;
+  for (; k + 2 <= channels; k += 2, p += 2 * stride) {
+    const V c0 = hn::Set(d, mask.values[k]);
+    a0 = hn::MulAdd(c0, hn::LoadU(d, p), a0);
+    b0 = hn::MulAdd(c0, hn::LoadU(d, p + lanes), b0);
+    const V c1 = hn::Set(d, mask.values[k + 1]);
+    a1 = hn::MulAdd(c1, hn::LoadU(d, p + stride), a1);
+    b1 = hn::MulAdd(c1, hn::LoadU(d, p + stride + lanes), b1);
+  }
+  if (k < channels) {
+    const V c0 = hn::Set(d, mask.values[k]);
+    a0 = hn::MulAdd(c0, hn::LoadU(d, p), a0);
+    b0 = hn::MulAdd(c0, hn::LoadU(d, p + lanes), b0);
+  }
+  const V scale = hn::Set(d, mask.scale);
+  hn::StoreU(hn::Mul(hn::Add(a0, a1), scale), d, out);
+  hn::StoreU(hn::Mul(hn::Add(b0, b1), scale), d, out + lanes);
+}
+
+HWY_INLINE void OneVector(D d, const float* p, size_t stride, int channels,
+                          const FoldedCoefficients& mask, float* out) {
+  V a0 = hn::Set(d, mask.bias);
+  V a1 = hn::Zero(d);
+  V a2 = a1;
+  V a3 = a1;
+  int k = 0;
+  for (; k + 4 <= channels; k += 4, p += 4 * stride) {
+    const float* c = mask.values + k;
+    a0 = hn::MulAdd(hn::Set(d, c[0]), hn::LoadU(d, p), a0);
+    a1 = hn::MulAdd(hn::Set(d, c[1]), hn::LoadU(d, p + stride), a1);
+    a2 = hn::MulAdd(hn::Set(d, c[2]), hn::LoadU(d, p + 2 * stride), a2);
+    a3 = hn::MulAdd(hn::Set(d, c[3]), hn::LoadU(d, p + 3 * stride), a3);
+  }
+  for (; k < channels; ++k, p += stride) {
+    a0 = hn::MulAdd(hn::Set(d, mask.values[k]), hn::LoadU(d, p), a0);
+  }
+  const V sum = hn::Add(hn::Add(a0, a1), hn::Add(a2, a3));
+  hn::StoreU(hn::Mul(sum, hn::Set(d, mask.scale)), d, out);
+}
+
+void MultiplyRow(const float* packed, size_t stride, size_t n, int channels,
+                 const FoldedCoefficients& mask, float* out) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  size_t i = 0;
+  for (; i + lanes < n; i += 2 * lanes) {
+    TwoVectors(d, packed + i, stride, channels, mask, out + i);
+  }
+  if (i < n) OneVector(d, packed + i, stride, channels, mask, out + i);
+}
+
 void ExpandRow(const float* row, const int32_t* tap, const float* fraction,
                int32_t base, size_t n, float* out) {
   const D d;
@@ -288,7 +348,8 @@ HWY_INLINE V Blend(D d, const float* a, const float* b, V w) {
   return hn::MulAdd(w, hn::Sub(hn::LoadU(d, b), low), low);
 }
 
-// Runs `vector(i)` -> lanes bytes of u8 over n elements.
+// Runs `vector(i)` -> lanes bytes of u8 over n elements. The last vector may
+// cover elements of the one before again.
 template <class F>
 HWY_INLINE void StoreBytes(D d, size_t n, uint8_t* out, F vector) {
   const hn::Rebind<uint8_t, D> d8;
@@ -296,6 +357,10 @@ HWY_INLINE void StoreBytes(D d, size_t n, uint8_t* out, F vector) {
   size_t i = 0;
   for (; i + lanes <= n; i += lanes) hn::StoreU(vector(i), d8, out + i);
   if (i == n) return;
+  if (n >= lanes) {
+    hn::StoreU(vector(n - lanes), d8, out + n - lanes);
+    return;
+  }
   HWY_ALIGN uint8_t tail[hn::MaxLanes(D())];
   hn::Store(vector(i), d8, tail);
   std::memcpy(out + i, tail, n - i);
@@ -323,12 +388,42 @@ void ThresholdRow(const float* a, const float* b, float w, size_t n,
   ThresholdRowOf<false>(a, b, w, n, out);
 }
 
+// Several output rows between the same two rows of logits.
+void ThresholdRows(const float* a, const float* b, const float* w, size_t rows,
+                   size_t n, size_t stride, uint8_t* out) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  const hn::Rebind<uint8_t, D> d8;
+  const size_t lanes = hn::Lanes(d);
+  const V zero = hn::Zero(d);
+  const auto on = hn::Set(di, 255);
+  const auto column = [&](size_t i) HWY_ATTR {
+    const V low = hn::LoadU(d, a + i);
+    const V step = hn::Sub(hn::LoadU(d, b + i), low);
+    uint8_t* to = out + i;
+    for (size_t r = 0; r < rows; ++r, to += stride) {
+      const V v = hn::MulAdd(hn::Set(d, w[r]), step, low);
+      const auto set = hn::RebindMask(di, hn::Gt(v, zero));
+      hn::StoreU(hn::DemoteTo(d8, hn::IfThenElseZero(set, on)), d8, to);
+    }
+  };
+  if (n < lanes) {
+    for (size_t r = 0; r < rows; ++r) {
+      ThresholdRowOf<false>(a, b, w[r], n, out + r * stride);
+    }
+    return;
+  }
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) column(i);
+  if (i < n) column(n - lanes);
+}
+
 // exp2 by its series: |f| <= 1/2 leaves 1.2e-7 of the value.
 HWY_INLINE V Sigmoid(D d, V v) {
   const hn::RebindToSigned<D> di;
   const V t = hn::Min(
-      hn::Max(hn::Mul(v, hn::Set(d, -1.44269504f)), hn::Set(d, -126.0f)),
-      hn::Set(d, 126.0f));
+      hn::Max(hn::Mul(v, hn::Set(d, -1.44269504f)), hn::Set(d, -120.0f)),
+      hn::Set(d, 120.0f));
   const V whole = hn::Round(t);
   const V f = hn::Sub(t, whole);
   V p = hn::Set(d, 1.54035304e-4f);
@@ -341,7 +436,10 @@ HWY_INLINE V Sigmoid(D d, V v) {
   const auto power =
       hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, whole), hn::Set(di, 127)));
   const V e = hn::Mul(p, hn::BitCast(d, power));
-  return hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), e));
+  // One Newton step on the estimate costs less than a division.
+  const V sum = hn::Add(hn::Set(d, 1.0f), e);
+  const V r = hn::ApproximateReciprocal(sum);
+  return hn::Mul(r, hn::NegMulAdd(sum, r, hn::Set(d, 2.0f)));
 }
 
 template <bool kOneRow>
@@ -376,6 +474,11 @@ void SigmoidFloatsOf(const float* a, const float* b, float w, size_t n,
     hn::StoreU(Sigmoid(d, Blend<kOneRow>(d, a + i, b + i, weight)), d, out + i);
   }
   if (i == n) return;
+  if (n >= lanes) {
+    i = n - lanes;
+    hn::StoreU(Sigmoid(d, Blend<kOneRow>(d, a + i, b + i, weight)), d, out + i);
+    return;
+  }
   HWY_ALIGN float tail[hn::MaxLanes(D())];
   hn::Store(Sigmoid(d, Blend<kOneRow>(d, a + i, b + i, weight)), d, tail);
   std::memcpy(out + i, tail, (n - i) * sizeof(float));
@@ -432,8 +535,10 @@ namespace preprocd {
 HWY_EXPORT(LogitRow);
 HWY_EXPORT(PackPrototypes);
 HWY_EXPORT(LogitBlock);
+HWY_EXPORT(MultiplyRow);
 HWY_EXPORT(ExpandRow);
 HWY_EXPORT(ThresholdRow);
+HWY_EXPORT(ThresholdRows);
 HWY_EXPORT(SigmoidBytes);
 HWY_EXPORT(SigmoidFloats);
 HWY_EXPORT(ArgmaxRow);
@@ -454,6 +559,11 @@ void LogitBlock(const float* packed, size_t stride, size_t n, int channels,
   (packed, stride, n, channels, masks, rows, out);
 }
 
+void MultiplyRow(const float* packed, size_t stride, size_t n, int channels,
+                 const FoldedCoefficients& mask, float* out) {
+  HWY_DYNAMIC_DISPATCH(MultiplyRow)(packed, stride, n, channels, mask, out);
+}
+
 void ExpandRow(const float* row, const int32_t* tap, const float* fraction,
                int32_t base, size_t n, float* out) {
   HWY_DYNAMIC_DISPATCH(ExpandRow)(row, tap, fraction, base, n, out);
@@ -462,6 +572,11 @@ void ExpandRow(const float* row, const int32_t* tap, const float* fraction,
 void ThresholdRow(const float* a, const float* b, float w, size_t n,
                   uint8_t* out) {
   HWY_DYNAMIC_DISPATCH(ThresholdRow)(a, b, w, n, out);
+}
+
+void ThresholdRows(const float* a, const float* b, const float* w, size_t rows,
+                   size_t n, size_t stride, uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(ThresholdRows)(a, b, w, rows, n, stride, out);
 }
 
 void SigmoidRow(const float* a, const float* b, float w, size_t n,

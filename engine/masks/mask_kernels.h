@@ -40,6 +40,11 @@ void PackPrototypes(const PrototypeTensor& prototypes, size_t first, size_t n,
 void LogitBlock(const float* packed, size_t stride, size_t n, int channels,
                 const FoldedCoefficients* masks, int rows, float* out);
 
+// n logits of one mask from packed prototypes, which are readable, as out is
+// writable, kMaskRowPadding further.
+void MultiplyRow(const float* packed, size_t stride, size_t n, int channels,
+                 const FoldedCoefficients& mask, float* out);
+
 // out[i] = row[tap[i] - base] * (1 - fraction[i]) + row[tap[i] - base + 1] *
 // fraction[i]. `row` is readable kMaskRowPadding past its last tap; taps rise.
 void ExpandRow(const float* row, const int32_t* tap, const float* fraction,
@@ -48,6 +53,9 @@ void ExpandRow(const float* row, const int32_t* tap, const float* fraction,
 // With v = a[i] + w * (b[i] - a[i]): 255 when v > 0, else 0.
 void ThresholdRow(const float* a, const float* b, float w, size_t n,
                   uint8_t* out);
+// The same for `rows` rows of weights w[r], row r at out + r * stride.
+void ThresholdRows(const float* a, const float* b, const float* w, size_t rows,
+                   size_t n, size_t stride, uint8_t* out);
 // floor(255 / (1 + exp(-v)) + 1/2); 0 for NaN. Within 1e-4 before rounding.
 void SigmoidRow(const float* a, const float* b, float w, size_t n,
                 uint8_t* out);

@@ -10,12 +10,24 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
+#include "engine/image/geometry.h"
 #include "engine/masks/mask_kernels.h"
 #include "engine/masks/mask_plan.h"
 
 namespace preprocd {
+
+// Logits of one mask on the prototype grid, kept from a sweep.
+struct LogitPlane {
+  // Prototype pixels that the mask's area reads.
+  Rect area;
+  // First row; null = not kept. Rows follow each other by `stride` floats,
+  // the pixel behind a row's last repeats it.
+  float* logits = nullptr;
+  size_t stride = 0;
+};
 
 // One thread's memory. Sizes only grow.
 struct MaskScratch {
@@ -26,7 +38,10 @@ struct MaskScratch {
   std::vector<float> block;
   std::vector<uint8_t> bytes;
   std::vector<uint8_t> more_bytes;
-  std::vector<uint8_t> weights;
+  std::vector<uint8_t> counts;
+
+  std::vector<float> swept;
+  std::vector<LogitPlane> planes;
 
   // Room for rows of `plan`, kMaskRowPadding included.
   void Reserve(const MaskPlan& plan);
@@ -48,6 +63,10 @@ class MaskWorkspace {
   // One per mask.
   const std::vector<FoldedCoefficients>& masks() const { return masks_; }
 
+  // For a call that keeps the logits of all masks.
+  std::vector<float>& logits() { return logits_; }
+  std::vector<LogitPlane>& planes() { return planes_; }
+
   std::unique_ptr<MaskScratch> TakeScratch();
   void Return(std::unique_ptr<MaskScratch> scratch);
 
@@ -56,9 +75,28 @@ class MaskWorkspace {
   const PrototypeTensor* prototypes_ = nullptr;
   std::vector<float> values_;
   std::vector<FoldedCoefficients> masks_;
+  std::vector<float> logits_;
+  std::vector<LogitPlane> planes_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<MaskScratch>> free_;  // guarded by mutex_
 };
+
+// Floats of logits that a sweep keeps at once: they fit the second-level
+// cache.
+inline constexpr size_t kMaxSweptFloats = size_t{1} << 18;
+
+// Places the logits of masks [begin, end) in `memory`; planes[i - begin] is
+// mask i's. False, with null logits, when they need more than `most` floats.
+bool LayOutPlanes(const MaskPlan& plan, int begin, int end, size_t most,
+                  std::vector<float>& memory, std::vector<LogitPlane>& planes);
+
+// Computes laid-out planes, those of masks from `begin` on; each prototype
+// row is read and converted once for all of them.
+void SweepLogits(const MaskWorkspace& workspace, int begin,
+                 std::span<const LogitPlane> planes, MaskScratch& scratch);
+
+// Output pixels of mask i that are computed: its box, or all.
+Rect ComputedArea(const MaskPlan& plan, size_t i);
 
 // The rows of one mask inside `area` (of the output), top to bottom.
 class MaskRows {
@@ -71,22 +109,28 @@ class MaskRows {
     float w = 0;
   };
 
-  MaskRows(const MaskWorkspace& workspace, const FoldedCoefficients& mask,
-           const Rect& area, MaskScratch& scratch);
+  // `plane` may be null or not kept: rows are then computed here. `area` lies
+  // inside the mask's computed area.
+  MaskRows(const MaskWorkspace& workspace, size_t mask, const Rect& area,
+           const LogitPlane* plane, MaskScratch& scratch);
   // REQUIRES: y inside the area and not above the last one asked for.
   Row At(int y);
 
  private:
-  void Compute(int prototype_row, float* out);
+  // The expanded row, in `out` or where it lies already.
+  const float* Compute(int prototype_row, float* out);
 
   const MaskWorkspace& workspace_;
   const FoldedCoefficients& mask_;
   const Rect area_;
+  const LogitPlane* plane_;
   MaskScratch& scratch_;
   int first_ = 0;  // prototype columns that the area's taps read
   int count_ = 0;
-  float* upper_;
-  float* lower_;
+  float* upper_memory_;
+  float* lower_memory_;
+  const float* upper_ = nullptr;
+  const float* lower_ = nullptr;
   int upper_row_ = -1;
   int lower_row_ = -1;
 };

@@ -29,40 +29,71 @@ size_t ElementBytes(const MaskPlan& plan) {
   return plan.dtype == DType::kF32 ? sizeof(float) : 1;
 }
 
-// Zeros where a whole plane is not covered by its box. 0 is all zero bits in
-// both element types.
-void ClearAround(const Rect& box, const Rect& bounds, size_t element,
-                 std::byte* out) {
-  const size_t stride = static_cast<size_t>(bounds.width) * element;
-  const size_t left = static_cast<size_t>(box.x) * element;
-  const size_t middle = static_cast<size_t>(box.width) * element;
-  // From the end of one box row to the beginning of the next is one gap.
-  std::byte* gap = out;
-  std::byte* end = out + static_cast<size_t>(box.y) * stride + left;
-  for (int y = 0; y < box.height; ++y) {
-    std::memset(gap, 0, static_cast<size_t>(end - gap));
-    gap = end + middle;
-    end += stride;
+// Output rows from y on, before `end`, that lie between the same two
+// prototype rows as y and on neither.
+int RowsBetween(const MaskAxis& axis, int y, int end) {
+  const int32_t tap = axis.tap[static_cast<size_t>(y)];
+  int next = y + 1;
+  while (next < end && axis.tap[static_cast<size_t>(next)] == tap &&
+         axis.fraction[static_cast<size_t>(next)] != 0) {
+    ++next;
   }
-  end = out + static_cast<size_t>(bounds.height) * stride;
-  std::memset(gap, 0, static_cast<size_t>(end - gap));
+  return next - y;
 }
 
-void WriteMask(const MaskWorkspace& workspace, size_t i, MaskScratch& scratch,
-               std::byte* out) {
+void WriteMask(const MaskWorkspace& workspace, size_t i,
+               const LogitPlane* plane, MaskScratch& scratch, std::byte* out) {
   const MaskPlan& plan = workspace.plan();
   const MaskPlacement& mask = plan.masks[i];
   const size_t element = ElementBytes(plan);
-  const Rect area =
-      plan.extent == MaskExtent::kUncropped ? mask.bounds : mask.box;
+  const Rect area = ComputedArea(plan, i);
   out += mask.offset_bytes;
-  if (area != mask.bounds) ClearAround(area, mask.bounds, element, out);
   const size_t stride = static_cast<size_t>(mask.bounds.width) * element;
+  if (area != mask.bounds) {
+    // In one piece, which needs no read of the old bytes; zeros mean 0 in
+    // both element types.
+    std::memset(out, 0, stride * static_cast<size_t>(mask.bounds.height));
+  }
   std::byte* to = out + static_cast<size_t>(area.y - mask.bounds.y) * stride +
                   static_cast<size_t>(area.x - mask.bounds.x) * element;
-  MaskRows rows(workspace, workspace.masks()[i], area, scratch);
-  for (int y = area.y; y < area.y + area.height; ++y, to += stride) {
-    WriteRow(plan, rows.At(y), static_cast<size_t>(area.width), to);
+  MaskRows rows(workspace, i, area, plane, scratch);
+  const auto width = static_cast<size_t>(area.width);
+  const int end = area.y + area.height;
+  for (int y = area.y; y < end;) {
+    const MaskRows::Row row = rows.At(y);
+    int count = 1;
+    if (plan.values == MaskValues::kBinary && row.w != 0) {
+      count = RowsBetween(plan.y, y, end);
+      ThresholdRows(row.a, row.b,
+                    plan.y.fraction.data() + static_cast<size_t>(y),
+                    static_cast<size_t>(count), width, stride,
+                    reinterpret_cast<uint8_t*>(to));
+    } else {
+      WriteRow(plan, row, width, to);
+    }
+    y += count;
+    to += static_cast<size_t>(count) * stride;
+  }
+}
+
+// Masks [begin, end), as many swept at once as their logits fit.
+void WriteMasks(const MaskWorkspace& workspace, int begin, int end,
+                MaskScratch& scratch, std::byte* out) {
+  constexpr int kAtOnce = 64;
+  for (int first = begin; first < end;) {
+    int last = std::min(first + kAtOnce, end);
+    bool kept = false;
+    while (!(kept = LayOutPlanes(workspace.plan(), first, last, kMaxSweptFloats,
+                                 scratch.swept, scratch.planes)) &&
+           last - first > 1) {
+      last = first + (last - first) / 2;
+    }
+    if (kept) SweepLogits(workspace, first, scratch.planes, scratch);
+    for (int i = first; i < last; ++i) {
+      WriteMask(workspace, static_cast<size_t>(i),
+                &scratch.planes[static_cast<size_t>(i - first)], scratch, out);
+    }
+    first = last;
   }
 }
 
@@ -100,7 +131,8 @@ void WriteWholePlanes(MaskWorkspace& workspace, std::byte* out, RowPool& pool) {
     const size_t packed =
         static_cast<size_t>(plan.channels) * kPackedPixels + kMaskRowPadding;
     if (scratch->packed.size() < packed) scratch->packed.resize(packed);
-    scratch->block.resize(4 * kPackedPixels + kMaskRowPadding);
+    const size_t block = 4 * kPackedPixels + kMaskRowPadding;
+    if (scratch->block.size() < block) scratch->block.resize(block);
     for (int b = begin; b < end; ++b) {
       const size_t first = static_cast<size_t>(b) * kPackedPixels;
       WriteWholeBlock(workspace, first, std::min(kPackedPixels, pixels - first),
@@ -264,9 +296,7 @@ absl::Status MaterializeMasks(MaskWorkspace& workspace,
   pool.ParallelRows(
       static_cast<int>(plan.masks.size()), 1, [&](int begin, int end) {
         std::unique_ptr<MaskScratch> scratch = workspace.TakeScratch();
-        for (int i = begin; i < end; ++i) {
-          WriteMask(workspace, static_cast<size_t>(i), *scratch, out.data());
-        }
+        WriteMasks(workspace, begin, end, *scratch, out.data());
         workspace.Return(std::move(scratch));
       });
   return absl::OkStatus();
@@ -292,12 +322,10 @@ void VisitMasks(
     }
   }
   for (size_t i = 0; !plan.semantic && i < plan.masks.size(); ++i) {
-    const MaskPlacement& mask = plan.masks[i];
-    const Rect area =
-        plan.extent == MaskExtent::kUncropped ? mask.bounds : mask.box;
+    const Rect area = ComputedArea(plan, i);
     const auto width = static_cast<size_t>(area.width);
     pixels.resize(width * static_cast<size_t>(area.height));
-    MaskRows rows(workspace, workspace.masks()[i], area, *scratch);
+    MaskRows rows(workspace, i, area, nullptr, *scratch);
     uint8_t* to = pixels.data();
     for (int y = area.y; y < area.y + area.height; ++y, to += width) {
       const MaskRows::Row row = rows.At(y);

@@ -16,8 +16,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 #if HWY_TARGET == HWY_SCALAR
 
 // One lane cannot hold two 8-bit channels of 16 bits.
-void Blend1(uint8_t color, uint32_t alpha, uint8_t* p) {
-  *p = static_cast<uint8_t>((color * alpha + *p * (255 - alpha) + 127) / 255);
+void Blend1(uint8_t color, uint32_t weight, uint8_t* p) {
+  *p = static_cast<uint8_t>((color * weight + *p * (256 - weight) + 128) >> 8);
 }
 
 template <size_t kChannels>
@@ -26,7 +26,7 @@ void BlendScalar(const uint8_t* mask, const BlendColor& color, size_t n,
   for (size_t i = 0; i < n; ++i, pixels += kChannels) {
     if (mask[i] == 0) continue;
     for (size_t c = 0; c < kChannels; ++c) {
-      Blend1(color.channels[c], color.alpha, pixels + c);
+      Blend1(color.channels[c], color.weight, pixels + c);
     }
   }
 }
@@ -44,6 +44,23 @@ void BlendPlane(const uint8_t* mask, const BlendColor& color, size_t n,
   BlendScalar<1>(mask, color, n, pixels);
 }
 
+void BlendLogits4(const float* a, const float* b, float w,
+                  const BlendColor& color, size_t n, uint8_t* pixels) {
+  for (size_t i = 0; i < n; ++i) {
+    const float v = w == 0 ? a[i] : a[i] + w * (b[i] - a[i]);
+    const uint8_t mask = v > 0 ? 255 : 0;
+    BlendScalar<4>(&mask, color, 1, pixels + 4 * i);
+  }
+}
+void BlendPairs(const uint8_t* counts, const BlendColor& color, size_t n,
+                uint8_t* pairs) {
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t weight = (color.weight * counts[i] + 2u) >> 2;
+    Blend1(color.channels[0], weight, pairs + 2 * i);
+    Blend1(color.channels[1], weight, pairs + 2 * i + 1);
+  }
+}
+
 #else
 
 using D8 = hn::ScalableTag<uint8_t>;
@@ -52,37 +69,38 @@ using D32 = hn::Repartition<uint32_t, D8>;
 using V8 = hn::Vec<D8>;
 using V16 = hn::Vec<D16>;
 
-// floor(x / 255) for every 16-bit x.
-HWY_INLINE V16 Div255(D16 d, V16 x) {
-  return hn::ShiftRight<7>(hn::MulHigh(x, hn::Set(d, uint16_t{0x8081})));
-}
-
-// colour * a + 127 for even and odd bytes, and 255 - a.
+// colour * w + 128 for even and odd bytes, and 256 - w.
 struct Weights {
   V16 even;
   V16 odd;
   V16 rest;
 };
 
+// The high bytes of two sums, put together.
+HWY_INLINE V16 HighBytes(D16 d, V16 even, V16 odd) {
+  return hn::Or(hn::ShiftRight<8>(even),
+                hn::And(odd, hn::Set(d, uint16_t{0xff00})));
+}
+
 HWY_INLINE V8 BlendBytes(D8 d, V8 old, const Weights& w) {
   const D16 d16;
   const V16 pairs = hn::BitCast(d16, old);
   const V16 low = hn::And(pairs, hn::Set(d16, uint16_t{0xff}));
   const V16 high = hn::ShiftRight<8>(pairs);
-  const V16 even = Div255(d16, hn::Add(hn::Mul(low, w.rest), w.even));
-  const V16 odd = Div255(d16, hn::Add(hn::Mul(high, w.rest), w.odd));
-  return hn::BitCast(d, hn::Or(even, hn::ShiftLeft<8>(odd)));
+  const V16 even = hn::Add(hn::Mul(low, w.rest), w.even);
+  const V16 odd = hn::Add(hn::Mul(high, w.rest), w.odd);
+  return hn::BitCast(d, HighBytes(d16, even, odd));
 }
 
 HWY_INLINE uint16_t Product(const BlendColor& color, size_t channel) {
-  return static_cast<uint16_t>(color.channels[channel] * color.alpha + 127);
+  return static_cast<uint16_t>(color.channels[channel] * color.weight + 128);
 }
 
 HWY_INLINE Weights SameWeights(const BlendColor& color, size_t channel) {
   const D16 d;
   const V16 product = hn::Set(d, Product(color, channel));
   return {product, product,
-          hn::Set(d, static_cast<uint16_t>(255 - color.alpha))};
+          hn::Set(d, static_cast<uint16_t>(256 - color.weight))};
 }
 
 HWY_INLINE void Packed4Vector(D8 d, const uint8_t* mask, const Weights& w,
@@ -97,19 +115,62 @@ HWY_INLINE void Packed4Vector(D8 d, const uint8_t* mask, const Weights& w,
              d, pixels);
 }
 
-void BlendPacked4(const uint8_t* mask, const BlendColor& color, size_t n,
-                  uint8_t* pixels) {
-  const D8 d;
+HWY_INLINE Weights Packed4Weights(const BlendColor& color) {
   const D16 d16;
   const D32 d32;
-  const size_t lanes = hn::Lanes(d32);
   const auto pair = [&color](size_t c) {
     return static_cast<uint32_t>(Product(color, c)) |
            static_cast<uint32_t>(Product(color, c + 2)) << 16;
   };
-  const Weights w = {hn::BitCast(d16, hn::Set(d32, pair(0))),
-                     hn::BitCast(d16, hn::Set(d32, pair(1))),
-                     hn::Set(d16, static_cast<uint16_t>(255 - color.alpha))};
+  return {hn::BitCast(d16, hn::Set(d32, pair(0))),
+          hn::BitCast(d16, hn::Set(d32, pair(1))),
+          hn::Set(d16, static_cast<uint16_t>(256 - color.weight))};
+}
+
+template <bool kOneRow>
+void LogitsPacked4(const float* a, const float* b, float w,
+                   const BlendColor& color, size_t n, uint8_t* pixels) {
+  const hn::ScalableTag<float> d;
+  const D8 d8;
+  const D32 d32;
+  const size_t lanes = hn::Lanes(d);
+  const Weights weights = Packed4Weights(color);
+  const auto weight = hn::Set(d, w);
+  const auto zero = hn::Zero(d);
+  const auto blend = [&](size_t i, uint8_t* p) HWY_ATTR {
+    auto v = hn::LoadU(d, a + i);
+    if constexpr (!kOneRow) {
+      v = hn::MulAdd(weight, hn::Sub(hn::LoadU(d, b + i), v), v);
+    }
+    const auto on = hn::Gt(v, zero);
+    if (hn::AllFalse(d, on)) return;
+    const V8 old = hn::LoadU(d8, p);
+    const auto blended = hn::BitCast(d32, BlendBytes(d8, old, weights));
+    hn::StoreU(hn::BitCast(d8, hn::IfThenElse(hn::RebindMask(d32, on), blended,
+                                              hn::BitCast(d32, old))),
+               d8, p);
+  };
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) blend(i, pixels + 4 * i);
+  if (i == n) return;
+  HWY_ALIGN uint8_t tail[hn::MaxLanes(D8())] = {};
+  std::memcpy(tail, pixels + 4 * i, 4 * (n - i));
+  blend(i, tail);
+  std::memcpy(pixels + 4 * i, tail, 4 * (n - i));
+}
+
+void BlendLogits4(const float* a, const float* b, float w,
+                  const BlendColor& color, size_t n, uint8_t* pixels) {
+  if (w == 0) return LogitsPacked4<true>(a, b, w, color, n, pixels);
+  LogitsPacked4<false>(a, b, w, color, n, pixels);
+}
+
+void BlendPacked4(const uint8_t* mask, const BlendColor& color, size_t n,
+                  uint8_t* pixels) {
+  const D8 d;
+  const D32 d32;
+  const size_t lanes = hn::Lanes(d32);
+  const Weights w = Packed4Weights(color);
   size_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
     const V8 all = hn::LoadU(d, mask + i);
@@ -188,17 +249,51 @@ void BlendPlane(const uint8_t* mask, const BlendColor& color, size_t n,
   std::memcpy(pixels + i, tail, n - i);
 }
 
+HWY_INLINE void PairsVector(const uint8_t* counts, const BlendColor& color,
+                            uint8_t* pairs) {
+  const D8 d;
+  const D16 d16;
+  const V16 count =
+      hn::PromoteTo(d16, hn::LoadU(hn::Rebind<uint8_t, D16>(), counts));
+  const V16 w = hn::ShiftRight<2>(hn::Add(
+      hn::Mul(count, hn::Set(d16, color.weight)), hn::Set(d16, uint16_t{2})));
+  const V16 rest = hn::Sub(hn::Set(d16, uint16_t{256}), w);
+  const V16 half = hn::Set(d16, uint16_t{128});
+  const V16 old = hn::BitCast(d16, hn::LoadU(d, pairs));
+  const V16 low = hn::And(old, hn::Set(d16, uint16_t{0xff}));
+  const V16 high = hn::ShiftRight<8>(old);
+  const V16 c0 = hn::Mul(w, hn::Set(d16, uint16_t{color.channels[0]}));
+  const V16 c1 = hn::Mul(w, hn::Set(d16, uint16_t{color.channels[1]}));
+  const V16 even = hn::Add(hn::Add(c0, half), hn::Mul(low, rest));
+  const V16 odd = hn::Add(hn::Add(c1, half), hn::Mul(high, rest));
+  hn::StoreU(hn::BitCast(d, HighBytes(d16, even, odd)), d, pairs);
+}
+
+void BlendPairs(const uint8_t* counts, const BlendColor& color, size_t n,
+                uint8_t* pairs) {
+  const size_t lanes = hn::Lanes(D16());
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    PairsVector(counts + i, color, pairs + 2 * i);
+  }
+  if (i == n) return;
+  HWY_ALIGN uint8_t tail[hn::MaxLanes(D8())] = {};
+  HWY_ALIGN uint8_t tail_counts[hn::MaxLanes(D8())] = {};
+  std::memcpy(tail, pairs + 2 * i, 2 * (n - i));
+  std::memcpy(tail_counts, counts + i, n - i);
+  PairsVector(tail_counts, color, tail);
+  std::memcpy(pairs + 2 * i, tail, 2 * (n - i));
+}
+
 #endif  // HWY_TARGET == HWY_SCALAR
 
-void BlendPairs(const uint8_t* weight, const BlendColor& color, size_t n,
-                uint8_t* pairs) {
-  const uint32_t c0 = color.channels[0];
-  const uint32_t c1 = color.channels[1];
+void CountQuads(const uint8_t* HWY_RESTRICT top,
+                const uint8_t* HWY_RESTRICT bottom, size_t n,
+                uint8_t* HWY_RESTRICT counts) {
   for (size_t i = 0; i < n; ++i) {
-    const uint32_t a = weight[i];
-    uint8_t* p = pairs + 2 * i;
-    p[0] = static_cast<uint8_t>((c0 * a + p[0] * (255 - a) + 127) / 255);
-    p[1] = static_cast<uint8_t>((c1 * a + p[1] * (255 - a) + 127) / 255);
+    counts[i] =
+        static_cast<uint8_t>((top[2 * i] & 1) + (top[2 * i + 1] & 1) +
+                             (bottom[2 * i] & 1) + (bottom[2 * i + 1] & 1));
   }
 }
 
@@ -211,13 +306,19 @@ HWY_AFTER_NAMESPACE();
 namespace preprocd {
 
 HWY_EXPORT(BlendPacked4);
+HWY_EXPORT(BlendLogits4);
 HWY_EXPORT(BlendPacked3);
 HWY_EXPORT(BlendPlane);
+HWY_EXPORT(CountQuads);
 HWY_EXPORT(BlendPairs);
 
 void BlendPacked4(const uint8_t* mask, const BlendColor& color, size_t n,
                   uint8_t* pixels) {
   HWY_DYNAMIC_DISPATCH(BlendPacked4)(mask, color, n, pixels);
+}
+void BlendPacked4(const float* a, const float* b, float w,
+                  const BlendColor& color, size_t n, uint8_t* pixels) {
+  HWY_DYNAMIC_DISPATCH(BlendLogits4)(a, b, w, color, n, pixels);
 }
 void BlendPacked3(const uint8_t* mask, const BlendColor& color, size_t n,
                   uint8_t* pixels) {
@@ -227,9 +328,13 @@ void BlendPlane(const uint8_t* mask, const BlendColor& color, size_t n,
                 uint8_t* pixels) {
   HWY_DYNAMIC_DISPATCH(BlendPlane)(mask, color, n, pixels);
 }
-void BlendPairs(const uint8_t* weight, const BlendColor& color, size_t n,
+void CountQuads(const uint8_t* top, const uint8_t* bottom, size_t n,
+                uint8_t* counts) {
+  HWY_DYNAMIC_DISPATCH(CountQuads)(top, bottom, n, counts);
+}
+void BlendPairs(const uint8_t* counts, const BlendColor& color, size_t n,
                 uint8_t* pairs) {
-  HWY_DYNAMIC_DISPATCH(BlendPairs)(weight, color, n, pairs);
+  HWY_DYNAMIC_DISPATCH(BlendPairs)(counts, color, n, pairs);
 }
 
 }  // namespace preprocd

@@ -1,6 +1,6 @@
 // Inner loops of drawing, compiled for every vector target and chosen at run
 // time. Blend of one 8-bit channel, rounded half up:
-//   out = floor((colour * a + old * (255 - a) + 127) / 255)
+//   out = floor((colour * w + old * (256 - w) + 128) / 256)
 // Masks are bytes, 0 or not 0, one per pixel; where they are 0 nothing
 // changes. Lengths are pixels, any number >= 0; nothing else is read or
 // written.
@@ -14,10 +14,10 @@
 
 namespace preprocd {
 
-// Channels in memory order, and the weight `a` 0..255.
+// Channels in memory order, and the weight w, 0..256.
 struct BlendColor {
   std::array<uint8_t, 4> channels = {};
-  uint8_t alpha = 0;
+  uint16_t weight = 0;
 };
 
 void BlendPacked4(const uint8_t* mask, const BlendColor& color, size_t n,
@@ -27,8 +27,17 @@ void BlendPacked3(const uint8_t* mask, const BlendColor& color, size_t n,
 // channels[0] only.
 void BlendPlane(const uint8_t* mask, const BlendColor& color, size_t n,
                 uint8_t* pixels);
-// n interleaved pairs, channels[0] and [1]; weight[i] replaces color.alpha.
-void BlendPairs(const uint8_t* weight, const BlendColor& color, size_t n,
+// The mask being logits: where a[i] + w * (b[i] - a[i]) > 0. Both rows are
+// readable kMaskRowPadding further.
+void BlendPacked4(const float* a, const float* b, float w,
+                  const BlendColor& color, size_t n, uint8_t* pixels);
+// How many of each four pixels are set, 0..4, from two mask rows of 2 n
+// pixels, 0 or 0xff.
+void CountQuads(const uint8_t* top, const uint8_t* bottom, size_t n,
+                uint8_t* counts);
+// n interleaved pairs, channels[0] and [1], with weights floor((w * counts[i]
+// + 2) / 4).
+void BlendPairs(const uint8_t* counts, const BlendColor& color, size_t n,
                 uint8_t* pairs);
 
 }  // namespace preprocd

@@ -15,6 +15,7 @@
 #include "engine/exec/monotonic_clock.h"
 #include "engine/memory/allocator.h"
 #include "tools/bench/codec_cases.h"
+#include "tools/bench/masks_cases.h"
 
 namespace preprocd {
 namespace {
@@ -126,6 +127,13 @@ class Bench {
     failed_ |= !AddCodecCases(data, add);
   }
 
+  void Add(std::vector<BenchCase> cases) {
+    for (BenchCase& c : cases) {
+      cases_.push_back(
+          {c.name + "/t" + std::to_string(threads_), std::move(c.run), {}});
+    }
+  }
+
   // True when a case could not even be planned.
   bool failed() const { return failed_; }
 
@@ -184,6 +192,7 @@ int main(int argc, char** argv) {
     preprocd::Bench bench(threads);
     bench.AddAll();
     bench.AddCodec(data);
+    bench.Add(preprocd::MaskCases(threads));
     bench.Run(regex, repeat);
     if (bench.failed()) return 1;
   } catch (const std::regex_error& error) {
