@@ -143,6 +143,64 @@ TEST(PeekTest, MalformedExifStopsNothing) {
   }
 }
 
+TEST(MetadataTest, MalformedExifIsOneWarning) {
+  const auto warnings = [](const Bytes& tiff) {
+    const auto result =
+        TryDecode(WithInserted(SmallJpeg(), 2, ExifSegment(tiff)));
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result->warnings.size();
+  };
+  const Bytes good = TiffWithOrientation(6, false);
+  EXPECT_EQ(warnings(good), 0u);
+  Bytes other = good;
+  other[0] = other[1] = std::byte{'X'};
+  EXPECT_EQ(warnings(other), 1u);
+  other = good;
+  other[2] = std::byte{0x2B};
+  EXPECT_EQ(warnings(other), 1u);
+  other = good;
+  for (size_t i = 4; i < 8; ++i) other[i] = std::byte{0xFF};
+  EXPECT_EQ(warnings(other), 1u);
+  other = good;
+  other[22] = std::byte{8};  // the next directory is this one
+  EXPECT_EQ(warnings(other), 1u);
+  other = good;
+  other[8] = other[9] = std::byte{0xFF};
+  EXPECT_EQ(warnings(other), 1u);
+  EXPECT_EQ(warnings(TiffWithOrientation(9, true)), 1u);
+  EXPECT_EQ(warnings({}), 1u);
+}
+
+TEST(MetadataTest, BrokenProfilesAreOneWarning) {
+  const auto part = [](int number, int count) {
+    std::vector<int> body;
+    for (const char c : std::string("ICC_PROFILE")) body.push_back(c);
+    for (const int byte : {0, number, count, 1, 2, 3}) body.push_back(byte);
+    return Segment(0xE2, body);
+  };
+  const auto warnings = [](const std::vector<Bytes>& parts, bool last = false) {
+    Bytes file = SmallJpeg();
+    for (const Bytes& segment : parts) {
+      file = WithInserted(file, last ? FindSegment(file, 0xDA) : 2, segment);
+    }
+    EXPECT_EQ(PeekImage(file)->has_icc, !parts.empty());
+    const auto result = TryDecode(file);
+    EXPECT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(DecodeTo(file, PixelFormat::kRgb),
+              DecodeTo(SmallJpeg(), PixelFormat::kRgb));
+    return result->warnings.size();
+  };
+  EXPECT_EQ(warnings({}), 0u);
+  EXPECT_EQ(warnings({part(1, 1)}), 0u);
+  EXPECT_EQ(warnings({part(1, 1)}, true), 0u);  // behind the frame header
+  EXPECT_EQ(warnings({part(2, 2), part(1, 2)}), 0u);
+  EXPECT_EQ(warnings({part(0, 1)}), 1u);
+  EXPECT_EQ(warnings({part(1, 2), part(1, 2)}), 1u);
+  EXPECT_EQ(warnings({part(1, 2), part(2, 3)}), 1u);
+  EXPECT_EQ(warnings({part(1, 2)}), 1u);
+  EXPECT_EQ(warnings({part(7, 1)}), 1u);
+}
+
 TEST(PeekTest, SizeOfTheMainPictureNotOfThumbnails) {
   const Bytes main = SmallJpeg();
   JpegRecipe small;

@@ -53,28 +53,63 @@ std::optional<Orientation> EntryValue(const TiffBytes& tiff, size_t offset) {
   return OrientationFromExif(static_cast<int>(*value));
 }
 
-}  // namespace
+struct Directory {
+  TiffBytes bytes;
+  size_t first_entry = 0;
+  uint32_t entries = 0;
+};
 
-std::optional<Orientation> ReadExifOrientation(
-    std::span<const std::byte> tiff) {
+std::optional<Directory> FirstDirectory(std::span<const std::byte> tiff) {
   if (tiff.size() < kHeaderBytes) return std::nullopt;
   const auto first = std::to_integer<char>(tiff[0]);
   if (first != std::to_integer<char>(tiff[1])) return std::nullopt;
   if (first != 'I' && first != 'M') return std::nullopt;
   const TiffBytes bytes(tiff, first == 'M');
   if (bytes.Read16(2) != 42u) return std::nullopt;
-  const std::optional<uint32_t> ifd = bytes.Read32(4);
-  if (!ifd) return std::nullopt;
-  const std::optional<uint32_t> entries = bytes.Read16(*ifd);
+  const std::optional<uint32_t> offset = bytes.Read32(4);
+  if (!offset) return std::nullopt;
+  const std::optional<uint32_t> entries = bytes.Read16(*offset);
   if (!entries) return std::nullopt;
-  for (uint32_t i = 0; i < *entries; ++i) {
-    const size_t entry = size_t{*ifd} + 2 + i * kEntryBytes;
-    const std::optional<uint32_t> tag = bytes.Read16(entry);
+  return Directory{bytes, size_t{*offset} + 2, *entries};
+}
+
+}  // namespace
+
+std::optional<Orientation> ReadExifOrientation(
+    std::span<const std::byte> tiff) {
+  const std::optional<Directory> directory = FirstDirectory(tiff);
+  if (!directory) return std::nullopt;
+  for (uint32_t i = 0; i < directory->entries; ++i) {
+    const size_t entry = directory->first_entry + i * kEntryBytes;
+    const std::optional<uint32_t> tag = directory->bytes.Read16(entry);
     if (!tag) return std::nullopt;
     // The first of several wins; what follows it is not read.
-    if (*tag == kOrientationTag) return EntryValue(bytes, entry);
+    if (*tag == kOrientationTag) return EntryValue(directory->bytes, entry);
   }
   return std::nullopt;
+}
+
+bool IsWellFormedExif(std::span<const std::byte> tiff) {
+  const std::optional<Directory> directory = FirstDirectory(tiff);
+  if (!directory) return false;
+  if ((tiff.size() - directory->first_entry) / kEntryBytes <
+      directory->entries) {
+    return false;
+  }
+  // A directory inside the header, or one that names itself as the next.
+  const size_t start = directory->first_entry - 2;
+  const size_t end = directory->first_entry + directory->entries * kEntryBytes;
+  if (start < kHeaderBytes || directory->bytes.Read32(end) == start) {
+    return false;
+  }
+  for (uint32_t i = 0; i < directory->entries; ++i) {
+    const size_t entry = directory->first_entry + i * kEntryBytes;
+    if (directory->bytes.Read16(entry) == kOrientationTag &&
+        !EntryValue(directory->bytes, entry)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace preprocd

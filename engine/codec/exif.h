@@ -19,6 +19,11 @@ namespace preprocd {
 // orientation entries in it the first counts. Types SHORT and LONG, count 1.
 std::optional<Orientation> ReadExifOrientation(std::span<const std::byte> tiff);
 
+// False when the block contradicts itself: no TIFF header, a directory or
+// entries outside it, an orientation entry without a valid value. What can be
+// read of such a block still counts.
+bool IsWellFormedExif(std::span<const std::byte> tiff);
+
 }  // namespace preprocd
 
 #endif  // ENGINE_CODEC_EXIF_H_

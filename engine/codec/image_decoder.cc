@@ -6,6 +6,7 @@
 #include "engine/base/error_detail.h"
 #include "engine/base/status_macros.h"
 #include "engine/codec/encoded_file.h"
+#include "engine/codec/exif.h"
 #include "engine/codec/jpeg_reader.h"
 #include "engine/codec/png_reader.h"
 
@@ -41,6 +42,21 @@ absl::Status CheckDestination(const ImageInfo& info, const ImageDesc& desc) {
   return absl::OkStatus();
 }
 
+// Metadata never stop a decode; what is wrong with them is told.
+void WarnOfMetadata(const EncodedFile& file,
+                    std::vector<std::string>& warnings) {
+  const bool jpeg = file.info.file_format == FileFormat::kJpeg;
+  const std::span<const std::byte> exif = jpeg ? file.jpeg.exif : file.png.exif;
+  if ((!exif.empty() && !IsWellFormedExif(exif)) ||
+      (jpeg && file.jpeg.has_empty_exif)) {
+    warnings.push_back(
+        absl::StrCat(jpeg ? "JPEG" : "PNG", " has a malformed EXIF block"));
+  }
+  if (jpeg && file.jpeg.has_broken_icc) {
+    warnings.push_back("JPEG has a broken ICC profile");
+  }
+}
+
 }  // namespace
 
 struct ImageDecoder::Scratch {
@@ -64,6 +80,7 @@ absl::StatusOr<DecodeResult> ImageDecoder::Decode(
     RETURN_IF_ERROR(
         scratch_->png.Read(bytes, file.png, options, destination, result));
   }
+  WarnOfMetadata(file, result.warnings);
   result.info = std::move(file.info);
   return result;
 }

@@ -18,7 +18,10 @@
 //   stray bytes before markers: skipped with a warning in headers and, up to
 //               16 at a place, in scans; more there is damage.
 //   tail        bytes behind EOI or IEND are not read.
-//   ICC, gamma  never change values.
+//   ICC, gamma  never change values; a broken profile is a warning.
+//   EXIF        a malformed block is a warning; what can be read of it counts.
+//   DNL         another height behind the scan than in the frame header is a
+//               warning; the frame header counts.
 #ifndef ENGINE_CODEC_IMAGE_DECODER_H_
 #define ENGINE_CODEC_IMAGE_DECODER_H_
 
@@ -55,7 +58,8 @@ struct ImageInfo {
   bool has_alpha = false;   // PNG alpha channel or tRNS
   Orientation orientation = Orientation::kNormal;
   bool has_orientation = false;
-  ColorEncoding color;  // JPEG: BT.601 full
+  bool has_icc = false;  // an ICC profile, broken or not; never applied
+  ColorEncoding color;   // JPEG: BT.601 full
   // What a native decode gives: nv12, nv16, nv24, grey, rgb or rgba.
   PixelFormat native_format = PixelFormat::kUnspecified;
 };

@@ -76,6 +76,7 @@ ImageInfo InfoOf(const JpegHeader& header) {
   info.color_space = std::string(header.color_name());
   info.color = {MatrixCoefficients::kBt601, ColorRange::kFull};
   info.native_format = header.native_format();
+  info.has_icc = header.has_icc;
   FillOrientation(header.exif, info);
   return info;
 }
@@ -92,6 +93,7 @@ ImageInfo InfoOf(const PngHeader& header) {
   info.has_alpha = header.has_alpha();
   info.color.range = ColorRange::kFull;
   info.native_format = header.native_format();
+  info.has_icc = header.has_icc;
   FillOrientation(header.exif, info);
   return info;
 }

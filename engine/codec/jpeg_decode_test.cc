@@ -436,6 +436,75 @@ TEST(HeightTest, ComesFromTheDnlSegment) {
             ErrorReason::kImageCorrupt);
 }
 
+TEST(HeightTest, OfTheFrameHeaderCountsAgainstAnother) {
+  for (const bool progressive : {false, true}) {
+    JpegRecipe recipe = Recipe(24, 40, 2, 2);
+    recipe.progressive = progressive;
+    const Bytes file = ColorFile(recipe);
+    // Behind the first scan.
+    const size_t scan = FindSegment(file, 0xDA);
+    size_t end = scan + 2;
+    while (file[end] != std::byte{0xFF} || file[end + 1] < std::byte{0xC0}) {
+      ++end;
+    }
+    for (const int height : {39, 41, 40}) {
+      const Bytes other = WithInserted(file, end, Segment(0xDC, {0, height}));
+      for (const PixelFormat format : {PixelFormat::kRgb, PixelFormat::kNv12}) {
+        EXPECT_EQ(DecodeTo(other, format), DecodeTo(file, format));
+        TestPicture picture(format, 24, 40);
+        ImageDecoder decoder;
+        const auto result = decoder.Decode(other, {}, picture.view());
+        ASSERT_TRUE(result.ok()) << result.status();
+        EXPECT_EQ(result->warnings.size(), height == 40 ? 0u : 1u) << height;
+      }
+    }
+  }
+}
+
+TEST(HuffmanTest, OptimisedAndOneSymbolTables) {
+  JpegRecipe recipe = Recipe(64, 64, 2, 2);
+  recipe.optimised_tables = true;
+  const Bytes card = ColorFile(recipe);
+  EXPECT_EQ(DecodeTo(card, PixelFormat::kRgb), DecodeByLibrary(card, false));
+  // One colour: a DC table and an AC table of very few symbols.
+  const Bytes flat = MakeJpeg(recipe, Samples(64 * 64 * 3, 77));
+  EXPECT_EQ(DecodeTo(flat, PixelFormat::kRgb), DecodeByLibrary(flat, false));
+}
+
+// Progressive files with scans left out: pixels depend on nothing but the
+// file.
+TEST(HistoryTest, IncompleteProgressionsDoNotDependOnTheLastPicture) {
+  JpegRecipe recipe = Recipe(32, 32, 2, 2);
+  recipe.progressive = true;
+  const Bytes file = ColorFile(recipe);
+  std::vector<size_t> scans;
+  for (size_t at = FindSegment(file, 0xDA); at + 1 < file.size(); ++at) {
+    if (file[at] == std::byte{0xFF} && file[at + 1] == std::byte{0xDA}) {
+      scans.push_back(at);
+    }
+  }
+  ASSERT_GT(scans.size(), 4u);
+  const Bytes another = ColorFile(Recipe(32, 32, 1, 1));
+  for (size_t skip = 0; skip + 1 < scans.size(); ++skip) {
+    Bytes other(file.begin(),
+                file.begin() + static_cast<ptrdiff_t>(scans[skip]));
+    other.insert(other.end(),
+                 file.begin() + static_cast<ptrdiff_t>(scans[skip + 1]),
+                 file.end());
+    DecodeOptions lenient;
+    lenient.lenient = true;
+    ImageDecoder decoder;
+    Samples results[2];
+    for (Samples& result : results) {
+      TestPicture picture(PixelFormat::kRgb, 32, 32);
+      const auto decoded = decoder.Decode(other, lenient, picture.view());
+      if (decoded.ok()) result = picture.Tight();
+      ASSERT_TRUE(decoder.Decode(another, {}, picture.view()).ok());
+    }
+    EXPECT_EQ(results[0], results[1]) << skip;
+  }
+}
+
 TEST(SegmentTest, EmptyTablesAndFillBytesChangeNothing) {
   const Bytes file = ColorFile(Recipe(24, 24, 2, 2));
   const Samples expected = DecodeTo(file, PixelFormat::kRgb);

@@ -29,6 +29,7 @@ constexpr uint8_t kDhp = 0xDE;
 constexpr uint8_t kExp = 0xDF;
 constexpr uint8_t kApp0 = 0xE0;
 constexpr uint8_t kApp1 = 0xE1;
+constexpr uint8_t kApp2 = 0xE2;
 constexpr uint8_t kApp14 = 0xEE;
 
 absl::Status Truncated() {
@@ -104,6 +105,7 @@ class HeaderWalk {
     if (!has_frame_) return Corrupt("has a scan before its frame header");
     if (header_.height == 0) RETURN_IF_ERROR(ReadHeightAfterScan());
     header_.color = DecideColor();
+    header_.has_broken_icc |= icc_parts_found_ != icc_count_;
     return header_;
   }
 
@@ -144,15 +146,34 @@ class HeaderWalk {
         StartsWith(body, absl::string_view("JFIF\0", 5))) {
       header_.has_jfif = true;
     }
-    if (marker == kApp1 && header_.exif.empty() && body.size() > 6 &&
+    if (marker == kApp1 && header_.exif.empty() &&
         StartsWith(body, absl::string_view("Exif\0", 5))) {
-      header_.exif = body.subspan(6);
+      if (body.size() > 6) header_.exif = body.subspan(6);
+      header_.has_empty_exif = body.size() <= 6;
+    }
+    if (marker == kApp2 &&
+        StartsWith(body, absl::string_view("ICC_PROFILE\0", 12))) {
+      NoteIccPart(body.subspan(12));
     }
     if (marker == kApp14 && body.size() >= 12 && StartsWith(body, "Adobe")) {
       header_.has_adobe = true;
       header_.adobe_transform = Read8(body, 11);
     }
     return absl::OkStatus();
+  }
+
+  void NoteIccPart(std::span<const std::byte> part) {
+    header_.has_icc = true;
+    const size_t number = part.size() < 2 ? 0 : Read8(part, 0);
+    const int count = part.size() < 2 ? 0 : Read8(part, 1);
+    if (number == 0 || static_cast<int>(number) > count || icc_parts_[number] ||
+        (icc_count_ != 0 && count != icc_count_)) {
+      header_.has_broken_icc = true;
+      return;
+    }
+    icc_parts_[number] = true;
+    icc_count_ = count;
+    ++icc_parts_found_;
   }
 
   absl::Status ReadFrame(uint8_t marker, std::span<const std::byte> body) {
@@ -254,6 +275,9 @@ class HeaderWalk {
   std::span<const std::byte> bytes_;
   size_t at_ = 2;  // behind SOI
   bool has_frame_ = false;
+  std::array<bool, 256> icc_parts_ = {};
+  int icc_count_ = 0;  // that the parts name
+  int icc_parts_found_ = 0;
   JpegHeader header_;
 };
 

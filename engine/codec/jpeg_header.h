@@ -43,6 +43,11 @@ struct JpegHeader {
   int adobe_transform = 0;
   // TIFF block of the first EXIF segment; empty when there is none.
   std::span<const std::byte> exif;
+  // An EXIF segment without even a TIFF header.
+  bool has_empty_exif = false;
+  bool has_icc = false;
+  // Its parts (APP2 before the scan) are not 1..count, each once.
+  bool has_broken_icc = false;
   // Bytes between marker segments that belong to none.
   size_t stray_bytes = 0;
   // Offset of the two height bytes in the frame header.

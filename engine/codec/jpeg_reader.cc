@@ -240,7 +240,8 @@ absl::Status JpegReader::Session::Read(std::span<const std::byte> bytes,
       pixels_.Read(bytes, header, options, picture, result)) {
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(CheckJpegScanBudget(bytes, header));
+  ASSIGN_OR_RETURN(const JpegScanFacts facts,
+                   CheckJpegScanBudget(bytes, header));
   header_ = &header;
   picture_ = picture;
   route_ = ChooseRoute(header, picture.desc.format);
@@ -257,6 +258,7 @@ absl::Status JpegReader::Session::Read(std::span<const std::byte> bytes,
     result.rows_good = source_.rows_before_damage();
   }
   source_.AppendNotes(result.warnings);
+  facts.AppendNotes(header, result.warnings);
   if (!header.has_adobe && header.component_count == 4) {
     result.warnings.push_back(
         "JPEG has four components and no Adobe marker; its ink values were "

@@ -18,6 +18,7 @@ constexpr uint8_t kTem = 0x01;
 constexpr uint8_t kRst0 = 0xD0;
 constexpr uint8_t kEoi = 0xD9;
 constexpr uint8_t kSos = 0xDA;
+constexpr uint8_t kDnl = 0xDC;
 
 int64_t BlocksOf(const JpegHeader& header, const JpegComponent& component) {
   const auto blocks = [](int64_t size, int factor, int largest) {
@@ -32,6 +33,7 @@ struct Scans {
   int count = 0;
   int64_t visits = 0;
   bool ended = false;  // by EOI
+  JpegScanFacts facts;
 };
 
 int64_t VisitsOf(std::span<const std::byte> body, const JpegHeader& header) {
@@ -77,6 +79,11 @@ Scans CountScans(std::span<const std::byte> bytes, const JpegHeader& header) {
       const size_t most = std::min(length - 3, 2 * components);
       scans.visits += VisitsOf(bytes.subspan(at + 2, most + 1), header);
     }
+    if (marker == kDnl && length == 4 && scans.count == 1) {
+      scans.facts.height_behind_scan = std::to_integer<int>(bytes[at + 2])
+                                           << 8 |
+                                       std::to_integer<int>(bytes[at + 3]);
+    }
     at += length;
   }
   return scans;
@@ -84,13 +91,21 @@ Scans CountScans(std::span<const std::byte> bytes, const JpegHeader& header) {
 
 }  // namespace
 
-absl::Status CheckJpegScanBudget(std::span<const std::byte> bytes,
-                                 const JpegHeader& header) {
+void JpegScanFacts::AppendNotes(const JpegHeader& header,
+                                std::vector<std::string>& notes) const {
+  if (height_behind_scan == 0 || height_behind_scan == header.height) return;
+  notes.push_back(absl::StrCat("JPEG names a height of ", height_behind_scan,
+                               " behind its scan; the frame header's ",
+                               header.height, " counts"));
+}
+
+absl::StatusOr<JpegScanFacts> CheckJpegScanBudget(
+    std::span<const std::byte> bytes, const JpegHeader& header) {
   const Scans scans = CountScans(bytes, header);
   if (scans.count > kMaxJpegScans) {
     return ImageTooLarge("JPEG scans", kMaxJpegScans + 1, kMaxJpegScans);
   }
-  if (!header.progressive && scans.count <= 1) return absl::OkStatus();
+  if (!header.progressive && scans.count <= 1) return scans.facts;
   const auto size = static_cast<int64_t>(bytes.size());
   if (scans.count > kFreeJpegScans &&
       scans.visits > kFreeVisits + kVisitsPerByte * size) {
@@ -101,7 +116,7 @@ absl::Status CheckJpegScanBudget(std::span<const std::byte> bytes,
   for (size_t c = 0; c < static_cast<size_t>(header.component_count); ++c) {
     blocks += BlocksOf(header, header.components[c]);
   }
-  if (header.arithmetic || size * 8 >= blocks) return absl::OkStatus();
+  if (header.arithmetic || size * 8 >= blocks) return scans.facts;
   const std::string message =
       absl::StrCat("JPEG ", scans.ended ? "is damaged" : "ends early",
                    ", 0 of ", header.height, " rows are good (", size,

@@ -8,14 +8,25 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
+#include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/codec/jpeg_header.h"
 
 namespace preprocd {
 
 // Scans that are always allowed; encoders write about ten.
 inline constexpr int kFreeJpegScans = 32;
+
+struct JpegScanFacts {
+  // Height that a DNL segment behind the first scan names; 0 without one.
+  int height_behind_scan = 0;
+
+  // The reply's sentence about it, when it is not the picture's.
+  void AppendNotes(const JpegHeader& header,
+                   std::vector<std::string>& notes) const;
+};
 
 // Sequential files of one scan always pass: they are decoded strip by strip.
 // Refused are others with
@@ -27,8 +38,8 @@ inline constexpr int kFreeJpegScans = 32;
 // `header` is ReadJpegHeader's for `bytes`.
 // Errors: kInvalidArgument TOO_LARGE (scans); IMAGE_TRUNCATED or, when the
 // file has its end marker, IMAGE_CORRUPT (bits)
-absl::Status CheckJpegScanBudget(std::span<const std::byte> bytes,
-                                 const JpegHeader& header);
+absl::StatusOr<JpegScanFacts> CheckJpegScanBudget(
+    std::span<const std::byte> bytes, const JpegHeader& header);
 
 }  // namespace preprocd
 

@@ -69,6 +69,7 @@ class JpegStripDecoder::Session {
   // something odd, from the strip where that was.
   JpegBaselineDecoder baseline_;
   bool by_library_ = false;
+  JpegScanFacts facts_;
   JpegLibraryPlanes library_;
   std::span<const std::byte> bytes_;
   ScratchBytes dropped_;
@@ -99,12 +100,12 @@ absl::Status JpegStripDecoder::Session::Begin(std::span<const std::byte> bytes,
   by_library_ = false;
   library_.Close();
   if (baseline_.Open(bytes, header_)) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckJpegScanBudget(bytes, header_));
   return OpenLibrary();
 }
 
 absl::Status JpegStripDecoder::Session::OpenLibrary() {
   by_library_ = true;
+  ASSIGN_OR_RETURN(facts_, CheckJpegScanBudget(bytes_, header_));
   size_t widest = 0;
   for (const JpegPlane& plane : planes_) {
     widest = std::max(widest, static_cast<size_t>(plane.coded_width));
@@ -194,6 +195,7 @@ absl::Status JpegStripDecoder::Session::FinishLibrary(DecodeResult& result) {
   const bool good = gave_up_ || Continues(library_.Finish());
   const JpegSource& source = library_.source();
   source.AppendNotes(result.warnings);
+  facts_.AppendNotes(header_, result.warnings);
   if (!good || source.damage() != JpegDamage::kNone) {
     status = source.DamageStatus(header_.height);
     result.rows_good = source.rows_before_damage();

@@ -71,6 +71,7 @@ void Configure(jpeg_compress_struct& library, const JpegRecipe& recipe,
   if (recipe.adobe) library.write_Adobe_marker = *recipe.adobe ? TRUE : FALSE;
   library.restart_interval = static_cast<unsigned>(recipe.restart_interval);
   library.arith_code = recipe.arithmetic ? TRUE : FALSE;
+  library.optimize_coding = recipe.optimised_tables ? TRUE : FALSE;
   if (recipe.progressive) jpeg_simple_progression(&library);
   if (recipe.one_scan_per_component) SetScansPerComponent(library, scans);
 }

@@ -34,6 +34,7 @@ struct JpegRecipe {
   bool progressive = false;
   bool arithmetic = false;
   bool one_scan_per_component = false;
+  bool optimised_tables = false;
   int restart_interval = 0;  // MCUs
   std::optional<bool> jfif;
   std::optional<bool> adobe;

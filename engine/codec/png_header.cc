@@ -184,6 +184,7 @@ class ChunkWalk {
 
   void Note(const Chunk& chunk) {
     if (chunk.tag == Tag("acTL")) header_.is_animated = true;
+    if (chunk.tag == Tag("iCCP")) header_.has_icc = true;
     if (chunk.tag == Tag("eXIf") && header_.exif.empty()) {
       header_.exif =
           WithoutExifPrefix(bytes_.subspan(chunk.body, chunk.length));

@@ -38,6 +38,7 @@ struct PngHeader {
   bool has_transparency_chunk = false;  // tRNS
   bool is_animated = false;             // acTL; only the still picture is read
   bool has_end_chunk = false;           // IEND was found
+  bool has_icc = false;                 // iCCP
   // TIFF block of the eXIf chunk; empty when there is none.
   std::span<const std::byte> exif;
 
