@@ -12,91 +12,12 @@ constexpr uint8_t kEoi = 0xD9;
 
 int CeilDiv(int value, int divisor) { return (value + divisor - 1) / divisor; }
 
-using PairOrder = std::array<uint8_t, kDctCoefficients>;
-
-// Where zigzag position k lies in a pair, for the left block.
-PairOrder MakePairOrder() {
-  PairOrder order = {};
-  for (size_t k = 0; k < kDctCoefficients; ++k) {
-    const size_t natural = kZigzagToNatural[k];
-    order[k] = static_cast<uint8_t>(natural / kDctSize * DctPair::kRowStep +
-                                    natural % kDctSize);
-  }
-  return order;
-}
-
-struct BlockState {
-  BitBuffer buffer;
-  int dc = 0;
-  unsigned extent = 0;
-  bool good = true;
-};
-
-// One coefficient; false when the block has ended.
-inline bool DecodeCoefficient(const HuffmanLookup& table,
-                              const uint8_t* pair_order, int16_t* block,
-                              BlockState& state, unsigned& position) {
-  const uint32_t entry =
-      table.entry(state.buffer.Peek(HuffmanLookup::kIndexBits));
-  int value;
-  if (__builtin_expect((entry & 0xFF) != 0, 1)) {
-    state.buffer.Drop(entry & 0xFF);
-    position += entry >> 8 & 0xFF;
-    value = static_cast<int16_t>(entry >> 16);
-  } else {
-    const HuffmanLookup::LongSymbol symbol = table.DecodeLong(state.buffer);
-    state.buffer = symbol.rest;
-    position += symbol.good ? symbol.skip : 64;
-    value = symbol.value;
-  }
-  if (position > 63) {
-    // The end of a block jumps far; a run that leaves it or no code does not.
-    state.good &= position >= HuffmanLookup::kEndOfBlock;
-    return false;
-  }
-  block[pair_order[position]] = static_cast<int16_t>(value);
-  state.extent = position;
-  return ++position < 64;
-}
-
-inline void DecodeBlock(const HuffmanLookup& dc_table,
-                        const HuffmanLookup& ac_table,
-                        const uint8_t* pair_order, int16_t* block,
-                        BlockState& state) {
-  state.buffer.Refill();
-  const uint32_t entry =
-      dc_table.entry(state.buffer.Peek(HuffmanLookup::kIndexBits));
-  if (__builtin_expect((entry & 0xFF) != 0, 1)) {
-    state.buffer.Drop(entry & 0xFF);
-    state.dc += static_cast<int16_t>(entry >> 16);
-  } else {
-    const HuffmanLookup::LongSymbol symbol = dc_table.DecodeLong(state.buffer);
-    state.buffer = symbol.rest;
-    state.good &= symbol.good;
-    state.dc += symbol.value;
-  }
-  state.good &= state.dc == static_cast<int16_t>(state.dc);
-  block[0] = static_cast<int16_t>(state.dc);
-  state.extent = 0;
-  unsigned position = 1;
-  // A refill gives 56 bits, so at least five short codes.
-  const auto next = [&] {
-    return DecodeCoefficient(ac_table, pair_order, block, state, position);
-  };
-  if (next() && next() && next() && next()) {
-    do {
-      state.buffer.Refill();
-    } while (next() && next() && next() && next() && next());
-  }
-}
-
 }  // namespace
 
 struct JpegBaselineDecoder::Scratch {
-  std::array<DctPair, kGroup* kMaxMcuBlocks / 2> pairs = {};
-  std::array<uint8_t, kGroup* kMaxMcuBlocks> extents = {};
+  std::array<DctPair, kMcuGroup* kMaxMcuBlocks / 2> pairs = {};
+  std::array<uint8_t, kMcuGroup* kMaxMcuBlocks> extents = {};
   std::array<DctPair, 3> quantisers = {};
-  PairOrder pair_order = MakePairOrder();
   JpegScanTables tables;
   std::array<HuffmanLookup, JpegScanTables::kTables> dc;
   std::array<HuffmanLookup, JpegScanTables::kTables> ac;
@@ -168,55 +89,48 @@ void JpegBaselineDecoder::PlaceBlocks() {
         placed.component = c;
         placed.dc = &scratch_->dc[component.dc];
         placed.ac = &scratch_->ac[component.ac];
-        for (size_t m = 0; m < kGroup; ++m) {
+        for (size_t m = 0; m < kMcuGroup; ++m) {
           const size_t at = extent + m * h + x;
           placed.extents[m] = static_cast<uint8_t>(at);
           placed.coefficients[m] = static_cast<uint16_t>(
               at / 2 * 2 * kDctCoefficients + at % 2 * kDctSize);
         }
       }
-      extent += h * kGroup;
+      extent += h * kMcuGroup;
     }
   }
 }
 
-bool JpegBaselineDecoder::Restart(BitBuffer& buffer) {
-  if (!window_.AtSegmentEnd(buffer)) return false;
+bool JpegBaselineDecoder::Restart() {
+  if (!window_.AtSegmentEnd(buffer_)) return false;
   if (window_.marker() != kRst0 + next_restart_) return false;
   next_restart_ = (next_restart_ + 1) & 7;
   until_restart_ = scratch_->tables.restart_interval;
   dc_ = {};
-  window_.BeginSegment(buffer);
+  window_.BeginSegment(buffer_);
   return true;
 }
 
 bool JpegBaselineDecoder::DecodeGroup(int mcus) {
-  BlockState state;
-  state.buffer = buffer_;
-  int16_t* coefficients = scratch_->pairs[0].values.data();
-  uint8_t* extents = scratch_->extents.data();
-  const uint8_t* pair_order = scratch_->pair_order.data();
-  const auto blocks = static_cast<size_t>(mcu_blocks_);
+  const std::span blocks(blocks_.data(), static_cast<size_t>(mcu_blocks_));
+  const McuTargets targets = {scratch_->pairs[0].values.data(),
+                              scratch_->extents.data()};
   const bool restarts = scratch_->tables.restart_interval > 0;
-  for (size_t m = 0; m < static_cast<size_t>(mcus); ++m) {
-    if (restarts && until_restart_-- == 0) {
-      if (!Restart(state.buffer)) return false;
-      --until_restart_;
-    }
-    if (!window_.HasMcu(state.buffer) && !window_.Fill(state.buffer)) {
-      return false;
-    }
-    for (size_t b = 0; b < blocks; ++b) {
-      const McuBlock& block = blocks_[b];
-      state.dc = dc_[block.component];
-      DecodeBlock(*block.dc, *block.ac, pair_order,
-                  coefficients + block.coefficients[m], state);
-      dc_[block.component] = state.dc;
-      extents[block.extents[m]] = static_cast<uint8_t>(state.extent);
-    }
-    if (!state.good) return false;
+  const auto end = static_cast<size_t>(mcus);
+  size_t next = 0;
+  while (next < end) {
+    if (restarts && until_restart_ == 0 && !Restart()) return false;
+    if (buffer_.at > window_.mark() && !window_.Fill(buffer_)) return false;
+    const size_t last =
+        restarts ? std::min(end, next + static_cast<size_t>(until_restart_))
+                 : end;
+    const McuRun run =
+        DecodeMcus(buffer_, window_.mark(), blocks, next, last, dc_, targets);
+    if (!run.good) return false;
+    buffer_ = run.rest;
+    until_restart_ -= static_cast<int>(run.next_mcu - next);
+    next = run.next_mcu;
   }
-  buffer_ = state.buffer;
   return true;
 }
 
@@ -252,8 +166,8 @@ void JpegBaselineDecoder::TransformGroup(int first_mcu, int mcus,
 }
 
 bool JpegBaselineDecoder::Next(const JpegStripTargets& targets) {
-  for (int mcu = 0; mcu < mcus_per_row_; mcu += kGroup) {
-    const int count = std::min(kGroup, mcus_per_row_ - mcu);
+  for (int mcu = 0; mcu < mcus_per_row_; mcu += kMcuGroup) {
+    const int count = std::min(kMcuGroup, mcus_per_row_ - mcu);
     if (!DecodeGroup(count)) return false;
     TransformGroup(mcu, count, targets);
   }

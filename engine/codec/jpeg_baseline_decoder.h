@@ -17,6 +17,7 @@
 #include "engine/codec/jpeg_entropy_window.h"
 #include "engine/codec/jpeg_header.h"
 #include "engine/codec/jpeg_huffman.h"
+#include "engine/codec/jpeg_mcu_decoder.h"
 #include "engine/codec/jpeg_scan_tables.h"
 #include "engine/codec/jpeg_strip_decoder.h"
 
@@ -47,21 +48,9 @@ class JpegBaselineDecoder {
   End Finish();
 
  private:
-  // MCUs that are decoded before their blocks are transformed.
-  static constexpr int kGroup = 8;
   static constexpr int kMaxMcuBlocks = 10;
   static constexpr int kMaxFactor = 2;
 
-  // One block of an MCU.
-  struct McuBlock {
-    const HuffmanLookup* dc = nullptr;
-    const HuffmanLookup* ac = nullptr;
-    size_t component = 0;
-    // Where the block of each MCU of a group lies among the coefficients, and
-    // its extent among the extents.
-    std::array<uint16_t, kGroup> coefficients = {};
-    std::array<uint8_t, kGroup> extents = {};
-  };
   // One row of blocks of a group.
   struct BlockRow {
     size_t component = 0;
@@ -75,7 +64,7 @@ class JpegBaselineDecoder {
   bool BuildLookups();
   void PlaceBlocks();
   bool DecodeGroup(int mcus);
-  bool Restart(BitBuffer& buffer);
+  bool Restart();
   void TransformGroup(int first_mcu, int mcus, const JpegStripTargets& targets);
 
   JpegHeader header_;

@@ -25,8 +25,9 @@ class JpegEntropyWindow {
   // Errors: kResourceExhausted
   absl::Status Begin(std::span<const std::byte> data, BitBuffer& buffer);
 
-  // True while kMcuBytes may be read at `buffer.at` before Fill is due.
-  bool HasMcu(const BitBuffer& buffer) const { return buffer.at <= mark_; }
+  // While `buffer.at` is not past the mark, kMcuBytes may be read there;
+  // then Fill is due.
+  const uint8_t* mark() const { return mark_; }
   // Brings in more bytes; moves what `buffer` has not loaded to the front.
   // False when bits behind the segment's end were used.
   bool Fill(BitBuffer& buffer);

@@ -47,12 +47,14 @@ class HuffmanLookup {
   static constexpr unsigned kIndexBits = 10;
   // Longest code and longest run of extra bits.
   static constexpr unsigned kMaxBits = 16 + 15;
+  // Of an entry; as wide as a shift's count, so that masking costs nothing.
+  static constexpr uint32_t kBitsMask = 63;
   // Added to a coefficient's position by the end of a block.
   static constexpr unsigned kEndOfBlock = 128;
 
   // Entries for codes whose extra bits fit the index too:
   //   value (signed) << 16 | positions to skip << 8 | bits used
-  // Entries with 0 in the lowest byte need DecodeLong.
+  // Entries that use no bits need DecodeLong.
   uint32_t entry(uint64_t index) const { return entries_[index]; }
 
   struct LongSymbol {
