@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstddef>
+#include <iterator>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -286,6 +287,51 @@ absl::Status Engine::Convert(const ConvertPlan& plan,
                    converter->Convert(plan, source, destination, state_->pool));
   report.bytes_copied += copied;
   return absl::OkStatus();
+}
+
+absl::Status Engine::ConvertBatch(std::span<const ConvertPlan> plans,
+                                  const PictureBuffers& source,
+                                  const PictureBuffers& destination,
+                                  PictureFinished finished,
+                                  WorkReport& report) {
+  PREPROCD_CHECK(!plans.empty());
+  for (const ConvertPlan& plan : plans) {
+    PREPROCD_ENSURE(plan.backend == plans[0].backend);
+    RETURN_IF_ERROR(CheckNoOverlap(plan, source, destination));
+  }
+  Converter* converter = state_->Find(plans[0].backend);
+  PREPROCD_ENSURE(converter != nullptr);
+  const StageTimer timer(report.convert_ns);
+  ASSIGN_OR_RETURN(const uint64_t copied,
+                   converter->ConvertMany(plans, source, destination,
+                                          state_->pool, finished));
+  report.bytes_copied += copied;
+  return absl::OkStatus();
+}
+
+absl::Status Engine::DecodeAndConvertBatch(EncodedBytes bytes,
+                                           const DecodeOptions& decode,
+                                           std::span<const ConvertPlan> plans,
+                                           const PictureBuffers& destination,
+                                           PictureFinished finished,
+                                           WorkReport& report) {
+  PREPROCD_CHECK(!plans.empty());
+  ASSIGN_OR_RETURN(std::shared_ptr<Buffer> scratch,
+                   state_->shelf.TakeBuffer(RequiredBytes(plans[0].source)));
+  PictureBuffers picture;
+  picture.buffers[0] = scratch.get();
+  picture.count = 1;
+  WorkReport decoded;
+  absl::Status status =
+      Decode(bytes, decode, plans[0].source, picture, decoded).status();
+  report.decode_ns += decoded.decode_ns;
+  std::move(decoded.warnings.begin(), decoded.warnings.end(),
+            std::back_inserter(report.warnings));
+  if (status.ok()) {
+    status = ConvertBatch(plans, picture, destination, finished, report);
+  }
+  state_->shelf.Return(std::move(scratch));
+  return status;
 }
 
 absl::Status Engine::DecodeAndConvert(EncodedBytes bytes,

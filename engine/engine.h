@@ -75,6 +75,24 @@ class Engine {
   absl::Status Convert(const ConvertPlan& plan, const PictureBuffers& source,
                        const PictureBuffers& destination, WorkReport& report);
 
+  // Runs plans of one source picture, all of the same backend, that write
+  // disjoint parts of one set of buffers (tiles into a batch). Same bytes as
+  // one Convert per plan. `finished`: see Converter::ConvertMany.
+  // Errors: as Convert. REQUIRES: at least one plan.
+  absl::Status ConvertBatch(std::span<const ConvertPlan> plans,
+                            const PictureBuffers& source,
+                            const PictureBuffers& destination,
+                            PictureFinished finished, WorkReport& report);
+
+  // Decodes `bytes` once, to plans[0].source in private scratch memory, and
+  // runs the plans from there.
+  absl::Status DecodeAndConvertBatch(EncodedBytes bytes,
+                                     const DecodeOptions& decode,
+                                     std::span<const ConvertPlan> plans,
+                                     const PictureBuffers& destination,
+                                     PictureFinished finished,
+                                     WorkReport& report);
+
   // Decodes `bytes` to plan.source (which must be DecodedDesc's) in private
   // scratch memory and converts from there.
   absl::Status DecodeAndConvert(EncodedBytes bytes, const DecodeOptions& decode,

@@ -24,12 +24,13 @@ namespace internal {
 
 absl::StatusOr<DirectChannel::Reply> SessionState::CallDirect(
     int field_number, const google::protobuf::MessageLite& body,
-    std::span<const int> fds, absl::Duration timeout) {
+    std::span<const int> fds, absl::Duration timeout,
+    const DirectChannel::OnProgress& on_progress) {
   if (direct == nullptr) {
     return absl::FailedPreconditionError(
         "this connection has no direct socket; descriptors cannot be passed");
   }
-  return direct->Call(field_number, body, fds, timeout);
+  return direct->Call(field_number, body, fds, timeout, on_progress);
 }
 
 }  // namespace internal
@@ -273,6 +274,25 @@ PREPROCD_OPERATION(Prepare, PrepareReply)
 PREPROCD_OPERATION(Run, ConvertReply)
 PREPROCD_OPERATION(ShareBuffer, ShareBufferReply)
 #undef PREPROCD_OPERATION
+
+absl::StatusOr<v1::TileReply> Session::TileStream(
+    v1::TileRequest request,
+    const std::function<void(const v1::TileProgress&)>& on_progress,
+    absl::Duration timeout) {
+  timeout = state_->TimeoutOr(timeout);
+  if (state_->grpc != nullptr) {
+    v1::TileReply reply;
+    RETURN_IF_ERROR(
+        state_->grpc->TileStream(request, on_progress, &reply, timeout));
+    return reply;
+  }
+  request.set_progress(true);
+  ASSIGN_OR_RETURN(internal::DirectChannel::Reply answer,
+                   state_->CallDirect(ClientFrame::kTileFieldNumber, request,
+                                      {}, timeout, on_progress));
+  if (!answer.frame.has_tile()) return UnexpectedReply(answer.frame);
+  return std::move(*answer.frame.mutable_tile());
+}
 
 absl::StatusOr<v1::CapabilitiesReply> Session::Capabilities(
     absl::Duration timeout) {

@@ -53,11 +53,13 @@ absl::StatusOr<std::unique_ptr<DirectChannel>> DirectChannel::Open(
 
 absl::StatusOr<DirectChannel::Reply> DirectChannel::Call(
     int field_number, const google::protobuf::MessageLite& body,
-    std::span<const int> fds, absl::Duration timeout) {
+    std::span<const int> fds, absl::Duration timeout,
+    const OnProgress& on_progress) {
   const Clock::time_point deadline =
       Clock::now() +
       absl::ToChronoNanoseconds(std::min(timeout, absl::Hours(24 * 365)));
   Waiter waiter;
+  if (on_progress != nullptr) waiter.on_progress = &on_progress;
   uint64_t request_id = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -71,6 +73,7 @@ absl::StatusOr<DirectChannel::Reply> DirectChannel::Call(
     std::unique_lock lock(mutex_);
     // A peer that is gone may have said why; that is still to be read.
     if (sent.ok() || absl::IsUnavailable(sent)) Await(lock, waiter, deadline);
+    if (!waiter.progress.empty()) TellProgress(lock, waiter);
     if (!waiter.done) waiters_.erase(request_id);
     PromoteReader();
     if (!waiter.done) {
@@ -138,6 +141,8 @@ void DirectChannel::SendCancel(uint64_t cancel_id, uint64_t request_id) const {
 void DirectChannel::Await(std::unique_lock<std::mutex>& lock, Waiter& waiter,
                           Clock::time_point deadline) {
   while (!waiter.done && lost_.ok()) {
+    if (!waiter.progress.empty()) TellProgress(lock, waiter);
+    if (waiter.done) break;
     if (Clock::now() >= deadline) return;
     if (reading_) {
       waiter.wake.wait_until(lock, deadline);
@@ -145,6 +150,18 @@ void DirectChannel::Await(std::unique_lock<std::mutex>& lock, Waiter& waiter,
       ReadOne(lock, deadline);
     }
   }
+}
+
+void DirectChannel::TellProgress(std::unique_lock<std::mutex>& lock,
+                                 Waiter& waiter) {
+  // What is told may take long.
+  PromoteReader(&waiter);
+  const auto progress = std::exchange(waiter.progress, {});
+  lock.unlock();
+  for (const preproc::v1::TileProgress& part : progress) {
+    (*waiter.on_progress)(part);
+  }
+  lock.lock();
 }
 
 void DirectChannel::ReadOne(std::unique_lock<std::mutex>& lock,
@@ -200,6 +217,13 @@ void DirectChannel::Dispatch(absl::StatusOr<ReceiveOutcome> outcome) {
     return;
   }
   Waiter& waiter = *found->second;
+  if (frame.has_tile_progress()) {
+    packet_.fds.clear();
+    if (waiter.on_progress == nullptr) return;
+    waiter.progress.push_back(std::move(*frame.mutable_tile_progress()));
+    waiter.wake.notify_one();
+    return;
+  }
   waiters_.erase(found);
   waiter.reply.frame = std::move(frame);
   waiter.reply.fds = std::exchange(packet_.fds, {});
@@ -213,9 +237,12 @@ void DirectChannel::Lose(absl::Status status) {
   for (const auto& [id, waiter] : waiters_) waiter->wake.notify_one();
 }
 
-void DirectChannel::PromoteReader() {
-  if (!reading_ && !waiters_.empty()) {
-    waiters_.begin()->second->wake.notify_one();
+void DirectChannel::PromoteReader(const Waiter* self) {
+  if (reading_) return;
+  for (const auto& [id, waiter] : waiters_) {
+    if (waiter == self) continue;
+    waiter->wake.notify_one();
+    return;
   }
 }
 

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -30,6 +31,9 @@ namespace preprocd::internal {
 
 class DirectChannel {
  public:
+  // Frames before the last one of an answer.
+  using OnProgress = std::function<void(const preproc::v1::TileProgress&)>;
+
   struct Reply {
     preproc::v1::ServerFrame frame;  // never an ErrorReply
     std::vector<UniqueFd> fds;
@@ -44,14 +48,16 @@ class DirectChannel {
   ~DirectChannel() = default;
 
   // Sends `body` as the ClientFrame field `field_number` and waits for its
-  // answer. `fds` are borrowed.
+  // answer. `fds` are borrowed. `on_progress`, when there is one, runs on this
+  // thread while other callers' answers are read by them.
   // Errors: kInvalidArgument   the frame is larger than kMaxFrameBytes
   //         kDeadlineExceeded  no answer within `timeout`; a cancel was sent
   //         kUnavailable       the connection is gone
   //         others             as the daemon answers
   absl::StatusOr<Reply> Call(int field_number,
                              const google::protobuf::MessageLite& body,
-                             std::span<const int> fds, absl::Duration timeout);
+                             std::span<const int> fds, absl::Duration timeout,
+                             const OnProgress& on_progress = nullptr);
 
   // Whether the daemon announced its end.
   bool going_away() const;
@@ -63,6 +69,9 @@ class DirectChannel {
     std::condition_variable wake;
     bool done = false;
     Reply reply;
+    const OnProgress* on_progress = nullptr;
+    // Told by the daemon and not yet to on_progress; at most 64 per call.
+    std::vector<preproc::v1::TileProgress> progress;
   };
 
   explicit DirectChannel(UniqueFd socket) : socket_(std::move(socket)) {}
@@ -83,8 +92,11 @@ class DirectChannel {
   void Dispatch(absl::StatusOr<ReceiveOutcome> outcome);
   // REQUIRES: mutex_ is held.
   void Lose(absl::Status status);
-  // Makes one waiter read when nobody does. REQUIRES: mutex_ is held.
-  void PromoteReader();
+  // Tells what has come for `waiter`; gives the lock up meanwhile.
+  void TellProgress(std::unique_lock<std::mutex>& lock, Waiter& waiter);
+  // Makes one waiter but `self` read when nobody does. REQUIRES: mutex_ is
+  // held.
+  void PromoteReader(const Waiter* self = nullptr);
 
   const UniqueFd socket_;
   // Belongs to the thread that set reading_; the mutex orders the hand-over.

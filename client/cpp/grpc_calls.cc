@@ -136,6 +136,29 @@ PREPROCD_ADMIN(StopTrace)
 #undef PREPROCD_PREPROC
 #undef PREPROCD_UNARY
 
+absl::Status GrpcCalls::TileStream(
+    const preproc::v1::TileRequest& request,
+    const std::function<void(const preproc::v1::TileProgress&)>& on_progress,
+    preproc::v1::TileReply* reply, absl::Duration timeout) {
+  grpc::ClientContext context;
+  state_->Prepare(context, timeout);
+  const auto reader = state_->preproc->TileStream(&context, request);
+  preproc::v1::TileStreamReply message;
+  bool done = false;
+  while (reader->Read(&message)) {
+    if (message.has_progress()) on_progress(message.progress());
+    if (message.has_done()) {
+      reply->Swap(message.mutable_done());
+      done = true;
+    }
+  }
+  const absl::Status status = FromGrpc(reader->Finish());
+  if (status.ok() && !done) {
+    return absl::UnavailableError("the stream ended without a reply");
+  }
+  return status;
+}
+
 absl::StatusOr<std::string> GrpcCalls::Health(const std::string& service,
                                               absl::Duration timeout) {
   grpc::ClientContext context;

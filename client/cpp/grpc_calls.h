@@ -5,6 +5,7 @@
 #ifndef CLIENT_CPP_GRPC_CALLS_H_
 #define CLIENT_CPP_GRPC_CALLS_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -62,6 +63,12 @@ class GrpcCalls {
                     preproc::v1::ConvertReply* reply, absl::Duration timeout);
   absl::Status Call(const preproc::v1::RunRequest& request,
                     preproc::v1::ConvertReply* reply, absl::Duration timeout);
+
+  // Calls `on_progress` on this thread for what is told before `reply`.
+  absl::Status TileStream(
+      const preproc::v1::TileRequest& request,
+      const std::function<void(const preproc::v1::TileProgress&)>& on_progress,
+      preproc::v1::TileReply* reply, absl::Duration timeout);
 
   // grpc.health.v1 name of the serving status of `service`.
   absl::StatusOr<std::string> Health(const std::string& service,

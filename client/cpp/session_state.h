@@ -35,7 +35,8 @@ class SessionState {
   // Errors: kFailedPrecondition  this session has none
   absl::StatusOr<DirectChannel::Reply> CallDirect(
       int field_number, const google::protobuf::MessageLite& body,
-      std::span<const int> fds, absl::Duration timeout);
+      std::span<const int> fds, absl::Duration timeout,
+      const DirectChannel::OnProgress& on_progress = nullptr);
 };
 
 }  // namespace preprocd::internal

@@ -87,6 +87,8 @@ class DirectConnection : public std::enable_shared_from_this<DirectConnection> {
   absl::Status AnswerBuffers(Exchange& exchange, const CallContext& call);
 
   // Any thread.
+  static void SendProgress(const Exchange& exchange,
+                           const preproc::v1::TileProgress& progress);
   static void FinishWork(std::unique_ptr<Exchange> exchange,
                          const absl::Status& status);
   absl::Status SendReply(Exchange& exchange, std::vector<UniqueFd> fds = {});

@@ -39,6 +39,9 @@ bool IsWork(const ClientFrame& request) {
     case ClientFrame::kConvert:
     case ClientFrame::kDecode:
     case ClientFrame::kEncode:
+    case ClientFrame::kTile:
+    case ClientFrame::kTileOne:
+    case ClientFrame::kMergeDetections:
       return true;
     default:
       return false;
@@ -59,14 +62,6 @@ absl::Status Echo(const preproc::v1::EchoRequest& request,
 // The operation of a frame that the contract has and this build lacks.
 std::optional<Operation> OperationNotBuilt(const ClientFrame& request) {
   switch (request.body_case()) {
-    case ClientFrame::kTile:
-      return Operation::kTile;
-    case ClientFrame::kTileOne:
-      return Operation::kTileOne;
-    case ClientFrame::kLiftBoxes:
-      return Operation::kLiftBoxes;
-    case ClientFrame::kMergeDetections:
-      return Operation::kMergeDetections;
     case ClientFrame::kMaterializeMasks:
       return Operation::kMaterializeMasks;
     case ClientFrame::kDrawMasks:
@@ -163,9 +158,38 @@ void DirectConnection::StartWork(std::unique_ptr<Exchange> exchange,
     case ClientFrame::kDecode:
       service.Decode(call, e->request->decode(), &e->decode, done);
       break;
+    case ClientFrame::kTile:
+      if (!e->request->tile().progress()) {
+        service.Tile(call, e->request->tile(), &e->tile, done);
+        break;
+      }
+      service.TileWithProgress(
+          call, e->request->tile(), &e->tile,
+          [e](const preproc::v1::TileProgress& progress) {
+            SendProgress(*e, progress);
+          },
+          done);
+      break;
+    case ClientFrame::kTileOne:
+      service.TileOne(call, e->request->tile_one(), &e->convert, done);
+      break;
+    case ClientFrame::kMergeDetections:
+      service.MergeDetections(call, e->request->merge_detections(), &e->merge,
+                              done);
+      break;
     default:
       service.Encode(call, e->request->encode(), &e->encode, done);
       break;
+  }
+}
+
+void DirectConnection::SendProgress(const Exchange& exchange,
+                                    const preproc::v1::TileProgress& progress) {
+  std::vector<std::byte> bytes;
+  if (SerializeReply(exchange.request->request_id(),
+                     ServerFrame::kTileProgressFieldNumber, progress, bytes)
+          .ok()) {
+    exchange.owner->outbox_.Send(bytes).IgnoreError();
   }
 }
 
@@ -183,6 +207,19 @@ void DirectConnection::FinishWork(std::unique_ptr<Exchange> exchange,
       case ClientFrame::kDecode:
         result = SerializeReply(request_id, ServerFrame::kDecodeFieldNumber,
                                 exchange->decode, exchange->out);
+        break;
+      case ClientFrame::kTile:
+        result = SerializeReply(request_id, ServerFrame::kTileFieldNumber,
+                                exchange->tile, exchange->out);
+        break;
+      case ClientFrame::kTileOne:
+        result = SerializeReply(request_id, ServerFrame::kTileOneFieldNumber,
+                                exchange->convert, exchange->out);
+        break;
+      case ClientFrame::kMergeDetections:
+        result =
+            SerializeReply(request_id, ServerFrame::kMergeDetectionsFieldNumber,
+                           exchange->merge, exchange->out);
         break;
       default:
         result = SerializeReply(request_id, ServerFrame::kEncodeFieldNumber,
@@ -226,6 +263,10 @@ absl::Status DirectConnection::Answer(Exchange& exchange,
     case ClientFrame::kPlanTiles:
       RETURN_IF_ERROR(service.PlanTiles(call, request.plan_tiles(),
                                         reply.mutable_plan_tiles()));
+      break;
+    case ClientFrame::kLiftBoxes:
+      RETURN_IF_ERROR(service.LiftBoxes(call, request.lift_boxes(),
+                                        reply.mutable_lift_boxes()));
       break;
     case ClientFrame::kCapabilities:
       RETURN_IF_ERROR(service.Capabilities(call, request.capabilities(),

@@ -127,15 +127,11 @@ TEST_F(DirectServerTest, TileGridsArePlanned) {
 
 TEST_F(DirectServerTest, OperationsNotBuiltSaySo) {
   DirectClient client(path_);
-  std::vector<v1::ClientFrame> frames(8);
-  frames[0].mutable_merge_detections();
-  frames[1].mutable_tile();
-  frames[2].mutable_tile_one();
-  frames[3].mutable_materialize_masks();
-  frames[4].mutable_draw_masks();
-  frames[5].mutable_prepare();
-  frames[6].mutable_run();
-  frames[7].mutable_lift_boxes();
+  std::vector<v1::ClientFrame> frames(4);
+  frames[0].mutable_materialize_masks();
+  frames[1].mutable_draw_masks();
+  frames[2].mutable_prepare();
+  frames[3].mutable_run();
   for (const v1::ClientFrame& frame : frames) {
     ExpectErrorReply(client.Call(frame), absl::StatusCode::kUnimplemented,
                      v1::ERROR_REASON_NOT_BUILT);

@@ -39,6 +39,8 @@ class Exchange {
     convert.Clear();
     decode.Clear();
     encode.Clear();
+    tile.Clear();
+    merge.Clear();
     packet_bytes = 0;
   }
   // Whether it holds little enough to be kept.
@@ -50,11 +52,13 @@ class Exchange {
   // On the arena: a frame is a oneof, and would free its message otherwise.
   preproc::v1::ClientFrame* request = nullptr;
   size_t packet_bytes = 0;
-  // The reply: one of the three, or any other in `frame`.
+  // The reply: one of these, or any other in `frame`.
   preproc::v1::ServerFrame frame;
   preproc::v1::ConvertReply convert;
   preproc::v1::DecodeReply decode;
   preproc::v1::EncodeReply encode;
+  preproc::v1::TileReply tile;
+  preproc::v1::MergeDetectionsReply merge;
   std::vector<std::byte> out;
   // Set while work is in flight, so that a completion needs one pointer.
   std::shared_ptr<DirectConnection> owner;

@@ -241,8 +241,9 @@ TEST_F(GrpcServerTest, MissingOperationsAreUnimplemented) {
   {
     grpc::ClientContext context;
     SetBound(context);
-    v1::TileReply reply;
-    const grpc::Status status = stub->Tile(&context, v1::TileRequest(), &reply);
+    v1::PrepareReply reply;
+    const grpc::Status status =
+        stub->Prepare(&context, v1::PrepareRequest(), &reply);
     EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
     EXPECT_EQ(DetailOf(status).reason(), v1::ERROR_REASON_NOT_BUILT);
   }

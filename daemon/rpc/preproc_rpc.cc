@@ -1,4 +1,5 @@
 #include "daemon/rpc/rpc_services.h"
+#include "daemon/rpc/tile_stream_call.h"
 #include "daemon/rpc/unary_calls.h"
 #include "engine/base/error_detail.h"
 #include "preproc/v1/preproc.grpc.pb.h"
@@ -56,21 +57,35 @@ class PreprocRpc final : public v1::Preproc::CallbackService {
     return Answer(callers_, context, request, reply,
                   &preprocd::Service::PlanTiles);
   }
-  Reactor* Tile(Context* context, const v1::TileRequest*,
-                v1::TileReply*) override {
-    return RefuseNotBuilt(callers_, context, Operation::kTile);
+  Reactor* Tile(Context* context, const v1::TileRequest* request,
+                v1::TileReply* reply) override {
+    return Work(callers_, context, request, reply, &preprocd::Service::Tile);
   }
-  Reactor* TileOne(Context* context, const v1::TileOneRequest*,
-                   v1::ConvertReply*) override {
-    return RefuseNotBuilt(callers_, context, Operation::kTileOne);
+  grpc::ServerWriteReactor<v1::TileStreamReply>* TileStream(
+      Context* context, const v1::TileRequest* request) override {
+    const absl::StatusOr<CallContext> call = callers_.Resolve(*context);
+    if (!call.ok()) return new TileStreamCall(call.status());
+    auto* stream = new TileStreamCall(callers_.service(), *call);
+    stream->Start(callers_.service(), *call, *request);
+    // A cancellation that came before the job was queued found nothing. The
+    // reactor lives: gRPC calls OnDone only after this handler returned.
+    if (context->IsCancelled()) stream->Cancel();
+    return stream;
   }
-  Reactor* LiftBoxes(Context* context, const v1::LiftBoxesRequest*,
-                     v1::LiftBoxesReply*) override {
-    return RefuseNotBuilt(callers_, context, Operation::kLiftBoxes);
+  Reactor* TileOne(Context* context, const v1::TileOneRequest* request,
+                   v1::ConvertReply* reply) override {
+    return Work(callers_, context, request, reply, &preprocd::Service::TileOne);
   }
-  Reactor* MergeDetections(Context* context, const v1::MergeDetectionsRequest*,
-                           v1::MergeDetectionsReply*) override {
-    return RefuseNotBuilt(callers_, context, Operation::kMergeDetections);
+  Reactor* LiftBoxes(Context* context, const v1::LiftBoxesRequest* request,
+                     v1::LiftBoxesReply* reply) override {
+    return Answer(callers_, context, request, reply,
+                  &preprocd::Service::LiftBoxes);
+  }
+  Reactor* MergeDetections(Context* context,
+                           const v1::MergeDetectionsRequest* request,
+                           v1::MergeDetectionsReply* reply) override {
+    return Work(callers_, context, request, reply,
+                &preprocd::Service::MergeDetections);
   }
   Reactor* MaterializeMasks(Context* context,
                             const v1::MaterializeMasksRequest*,

@@ -213,6 +213,11 @@ absl::Status CopyPrefix(const SourcePicture& picture, uint64_t count,
   return absl::OkStatus();
 }
 
+uint64_t ResultBytes(const DestinationPicture& picture) {
+  return picture.size_bytes != 0 ? picture.size_bytes
+                                 : RequiredBytes(picture.desc);
+}
+
 EncodedBytes InlineSpan(const std::string& bytes) {
   return std::as_bytes(std::span<const char>(bytes.data(), bytes.size()));
 }
@@ -334,6 +339,7 @@ void DestinationPicture::Reset() {
   heap.reset();
   registered.reset();
   given = false;
+  size_bytes = 0;
   inline_encoding = v1::INLINE_ENCODING_RAW;
 }
 
@@ -437,15 +443,132 @@ absl::Status CompleteDestination(const v1::Destination& destination,
       kField);
 }
 
+namespace {
+
+// Planes of the first picture from the registered layout of the whole batch:
+// with one plane it is the tall picture's; several must be without gaps,
+// because a tall picture has the first planes of all elements together.
+absl::Status ApplyRegisteredBatch(const ImageDesc& registered,
+                                  ImageDesc& first) {
+  if (GetPixelFormatInfo(first.format).plane_count == 1) {
+    first.planes = registered.planes;
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const ImageDesc tight,
+                   MakeImageDesc(registered.format, registered.dtype,
+                                 registered.width, registered.height));
+  if (tight.planes == registered.planes) return absl::OkStatus();
+  return InvalidField("destination.layout",
+                      "destination.layout is required: the registered planes "
+                      "have gaps and do not say where a batch's pictures are");
+}
+
+absl::Status CheckInlineBatch(const DestinationPicture& picture,
+                              const BatchLayout& batch,
+                              int64_t max_inline_bytes) {
+  const bool raw = picture.inline_encoding == v1::INLINE_ENCODING_RAW;
+  const uint64_t most =
+      raw ? static_cast<uint64_t>(max_inline_bytes) : kMaxInlinePictureBytes;
+  const uint64_t bytes = RequiredBytes(batch);
+  if (bytes > most) {
+    return BadValue(
+        ErrorReason::kTooLarge, "destination.inline", absl::StrCat(bytes),
+        absl::StrCat("bytes of ", batch.count, " inline pictures > ", most));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<BatchLayout> CompleteInlineBatch(
+    const v1::Destination& destination, BatchLayout batch,
+    int64_t max_inline_bytes, DestinationPicture& picture) {
+  if (!destination.layout().planes().empty()) {
+    return BadValue(ErrorReason::kFieldInvalid, "destination.layout.planes",
+                    absl::StrCat(destination.layout().planes_size()),
+                    "entries, but inline results are tight");
+  }
+  RETURN_IF_ERROR(CheckInlineBatch(picture, batch, max_inline_bytes));
+  picture.desc = batch.first;
+  picture.size_bytes = RequiredBytes(batch);
+  if (picture.inline_encoding == v1::INLINE_ENCODING_RAW) return batch;
+  const ImageDesc& first = batch.first;
+  if (GetPixelFormatInfo(first.format).plane_count != 1) {
+    return BadValue(ErrorReason::kFormatPair, "destination.inline",
+                    PixelFormatName(first.format),
+                    "batches have several planes and are no picture");
+  }
+  absl::StatusOr<ImageDesc> tall = MakeImageDesc(
+      first.format, first.dtype, first.width, first.height * batch.count);
+  if (!tall.ok()) return UnderField(tall.status(), "destination.layout");
+  RETURN_IF_ERROR(CheckEncodable(
+      picture.inline_encoding == v1::INLINE_ENCODING_PNG ? FileFormat::kPng
+                                                         : FileFormat::kJpeg,
+      first.format, first.dtype, "destination.inline"));
+  picture.desc = *tall;
+  return batch;
+}
+
+}  // namespace
+
+absl::StatusOr<BatchLayout> CompleteBatch(const v1::Destination& destination,
+                                          const ImageDesc& resolved, int count,
+                                          uint64_t stride_bytes,
+                                          int64_t max_inline_bytes,
+                                          DestinationPicture& picture) {
+  constexpr absl::string_view kField = "destination.layout";
+  BatchLayout batch = {resolved, count, TightBatchStride(resolved)};
+  if (picture.registered == nullptr) {
+    if (stride_bytes != 0 && stride_bytes != batch.stride_bytes) {
+      return BadValue(ErrorReason::kFieldInvalid, "element_stride_bytes",
+                      absl::StrCat(stride_bytes),
+                      "is for buffers; inline results are tight");
+    }
+    return CompleteInlineBatch(destination, batch, max_inline_bytes, picture);
+  }
+  RETURN_IF_ERROR(RefuseRange(destination.buffer(), "destination.buffer"));
+  if (destination.has_layout()) {
+    RETURN_IF_ERROR(ApplyPlanes(destination.layout(), kField, 1, batch.first));
+  } else if (picture.registered->desc) {
+    if (picture.registered->desc->format != resolved.format) {
+      return BadValue(
+          ErrorReason::kFieldInvalid, "destination.tensor_layout",
+          PixelFormatName(resolved.format),
+          absl::StrCat("is not the registered format ",
+                       PixelFormatName(picture.registered->desc->format),
+                       "; give destination.layout"));
+    }
+    RETURN_IF_ERROR(
+        ApplyRegisteredBatch(*picture.registered->desc, batch.first));
+  }
+  BufferSizes memory;
+  const std::span<const uint64_t> sizes = SizesOf(*picture.registered, memory);
+  // The strides and offsets of the first are known to be sane before sums are
+  // made of them.
+  RETURN_IF_ERROR(UnderField(ValidateImageDesc(batch.first, sizes), kField));
+  batch.stride_bytes =
+      stride_bytes != 0 ? stride_bytes : TightBatchStride(batch.first);
+  absl::Status status = ValidateBatch(batch, sizes);
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  if (detail && detail->field == "stride_bytes") {
+    status = PrefixField(std::move(status), "element_");
+  } else if (detail && detail->field.empty()) {
+    status = UnderField(std::move(status), "destination.buffer");
+  } else {
+    status = UnderField(std::move(status), kField);
+  }
+  RETURN_IF_ERROR(status);
+  picture.desc = batch.first;
+  return batch;
+}
+
 absl::Status OpenDestination(DestinationPicture& picture, WorkReport& report) {
   if (picture.registered != nullptr) {
     WarnAboutCopies(*picture.registered, report);
     PointAt(*picture.registered, picture.buffers);
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(picture.heap, AllocateBuffer(AllocatorKind::kHeap,
-                                                RequiredBytes(picture.desc),
-                                                "inline result"));
+  ASSIGN_OR_RETURN(picture.heap,
+                   AllocateBuffer(AllocatorKind::kHeap, ResultBytes(picture),
+                                  "inline result"));
   PointAt(*picture.heap, picture.buffers);
   return absl::OkStatus();
 }
@@ -458,7 +581,7 @@ absl::Status TakeInline(Engine& engine, const DestinationPicture& picture,
   Mapping mapping;
   if (picture.inline_encoding == v1::INLINE_ENCODING_RAW) {
     ASSIGN_OR_RETURN(mapping, picture.heap->Map(Access::kRead));
-    bytes = mapping.bytes().subspan(0, RequiredBytes(picture.desc));
+    bytes = mapping.bytes().subspan(0, ResultBytes(picture));
   } else if (picture.inline_encoding == v1::INLINE_ENCODING_PNG) {
     RETURN_IF_ERROR(engine.EncodePngFile(picture.desc, picture.buffers,
                                          PngEncodeOptions(), scratch, report));

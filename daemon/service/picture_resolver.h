@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/sessions/session.h"
 #include "engine/engine.h"
+#include "engine/image/batch_layout.h"
 #include "engine/memory/buffer.h"
 #include "preproc/v1/preproc.pb.h"
 
@@ -85,7 +86,9 @@ struct DestinationPicture {
   std::shared_ptr<const RegisteredBuffer> registered;
   preproc::v1::InlineEncoding inline_encoding =
       preproc::v1::INLINE_ENCODING_RAW;
-  ImageDesc desc;  // after Complete
+  ImageDesc desc;  // after Complete; of a batch the first picture
+  // Inline results: bytes to render; 0 = those of desc.
+  uint64_t size_bytes = 0;
 
   // After Open.
   PictureBuffers buffers;
@@ -113,6 +116,15 @@ absl::Status CompleteDestination(const preproc::v1::Destination& destination,
                                  const ImageDesc& resolved,
                                  int64_t max_inline_bytes,
                                  DestinationPicture& picture);
+
+// The same for `count` pictures like `resolved`, one after the other as
+// engine/image/batch_layout.h says; `stride_bytes` 0 = without a gap. An
+// inline PNG or JPEG is one tall picture. A registered layout, when the
+// message has none, is taken for that of the whole batch.
+absl::StatusOr<BatchLayout> CompleteBatch(
+    const preproc::v1::Destination& destination, const ImageDesc& resolved,
+    int count, uint64_t stride_bytes, int64_t max_inline_bytes,
+    DestinationPicture& picture);
 
 // Makes `buffers`; warns about registered memory that has to be copied.
 absl::Status OpenDestination(DestinationPicture& picture, WorkReport& report);

@@ -12,7 +12,9 @@
 #include "engine/base/error_detail.h"
 #include "engine/base/limits.h"
 #include "engine/base/status_macros.h"
+#include "engine/detections/detection.h"
 #include "engine/exec/monotonic_clock.h"
+#include "engine/image/tile_grid.h"
 #include "engine/memory/allocator.h"
 
 namespace preprocd {
@@ -108,13 +110,13 @@ void AddOperations(v1::CapabilitiesReply* reply) {
   for (const Operation operation :
        {Operation::kConvert, Operation::kDecode, Operation::kPeek,
         Operation::kEncode, Operation::kExplain, Operation::kCapabilities,
-        Operation::kPlanTiles}) {
+        Operation::kPlanTiles, Operation::kTile, Operation::kTileOne,
+        Operation::kLiftBoxes, Operation::kMergeDetections}) {
     AddOperation(OperationName(operation), true, reply);
   }
   for (const Operation operation :
-       {Operation::kTile, Operation::kTileOne, Operation::kLiftBoxes,
-        Operation::kMergeDetections, Operation::kMaterializeMasks,
-        Operation::kDrawMasks, Operation::kPrepare, Operation::kRun}) {
+       {Operation::kMaterializeMasks, Operation::kDrawMasks,
+        Operation::kPrepare, Operation::kRun}) {
     AddOperation(OperationName(operation), false, reply);
   }
   AddOperation("stream", false, reply);
@@ -222,6 +224,9 @@ void Service::FillLimits(v1::Limits* limits) const {
   limits->set_max_fds_per_frame(kMaxFdsPerFrame);
   limits->set_max_batch(kMaxBatch);
   limits->set_max_rectangles(kMaxRectangles);
+  limits->set_max_tiles(kMaxTiles);
+  limits->set_max_tiles_per_call(kMaxTilesPerCall);
+  limits->set_max_detections(static_cast<int>(kMaxDetections));
 }
 
 void FillErrorDetail(const absl::Status& status, v1::ErrorDetail* detail) {

@@ -40,6 +40,9 @@ struct CallContext {
 
 // Called exactly once. Request and reply must stay alive until then.
 using Done = absl::AnyInvocable<void(absl::Status)>;
+// Told about finished tiles, one call at a time, before `done`; on any thread.
+using TileProgressSink =
+    absl::AnyInvocable<void(const preproc::v1::TileProgress&)>;
 
 struct ServiceOptions {
   std::string version;
@@ -77,6 +80,21 @@ class Service {
   void Encode(const CallContext& call,
               const preproc::v1::EncodeRequest& request,
               preproc::v1::EncodeReply* reply, Done done);
+  // Refuses requests that want progress: nobody would hear of it.
+  void Tile(const CallContext& call, const preproc::v1::TileRequest& request,
+            preproc::v1::TileReply* reply, Done done);
+  void TileWithProgress(const CallContext& call,
+                        const preproc::v1::TileRequest& request,
+                        preproc::v1::TileReply* reply, TileProgressSink sink,
+                        Done done);
+  void TileOne(const CallContext& call,
+               const preproc::v1::TileOneRequest& request,
+               preproc::v1::ConvertReply* reply, Done done);
+  // Pure. Errors: those of MergeDetections (engine/detections) and
+  // CheckMaskPiece.
+  void MergeDetections(const CallContext& call,
+                       const preproc::v1::MergeDetectionsRequest& request,
+                       preproc::v1::MergeDetectionsReply* reply, Done done);
 
   // Cheap; answered on the calling thread.
   absl::Status Peek(const CallContext& call,
@@ -92,6 +110,10 @@ class Service {
   absl::Status PlanTiles(const CallContext& call,
                          const preproc::v1::PlanTilesRequest& request,
                          preproc::v1::PlanTilesReply* reply);
+  // Pure. Errors: those of LiftBoxes (engine/detections/lift_boxes.h).
+  absl::Status LiftBoxes(const CallContext& call,
+                         const preproc::v1::LiftBoxesRequest& request,
+                         preproc::v1::LiftBoxesReply* reply);
   // An operation of the contract that this build lacks: counts the request
   // and answers UNIMPLEMENTED with reason NOT_BUILT.
   absl::Status NotBuiltYet(const CallContext& call, Operation operation);
@@ -167,12 +189,24 @@ class Service {
   absl::Status FindEncode(WorkItem& item);
   absl::Status PlanEncode(WorkItem& item);
   absl::Status RunEncode(WorkItem& item);
+  absl::Status FindTile(WorkItem& item);
+  absl::Status PlanTile(WorkItem& item);
+  absl::Status RunTile(WorkItem& item);
+  absl::Status FindTileOne(WorkItem& item);
+  absl::Status PlanTileOne(WorkItem& item);
+  absl::Status FindMerge(WorkItem& item);
+  absl::Status PlanNothing(WorkItem& item);
+  absl::Status RunMerge(WorkItem& item);
+  static void ReplyTile(WorkItem& item);
   static void ReplyConvert(WorkItem& item);
   static void ReplyDecode(WorkItem& item);
   static void ReplyEncode(WorkItem& item);
   static const WorkSteps kConvertSteps;
   static const WorkSteps kDecodeSteps;
   static const WorkSteps kEncodeSteps;
+  static const WorkSteps kTileSteps;
+  static const WorkSteps kTileOneSteps;
+  static const WorkSteps kMergeSteps;
 
   absl::Status ExplainConvert(const CallContext& call,
                               const preproc::v1::ExplainRequest& request,

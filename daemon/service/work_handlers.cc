@@ -1,8 +1,5 @@
 #include <algorithm>
-#include <iterator>
 #include <memory>
-#include <new>
-#include <stdexcept>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,29 +16,6 @@ namespace {
 
 namespace v1 = preproc::v1;
 
-// One client's picture may not fit; that must not end the daemon.
-template <typename F>
-absl::Status WithoutExceptions(F&& work) {
-  try {
-    return work();
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("not enough memory for this request");
-  } catch (const std::length_error&) {
-    return absl::ResourceExhaustedError("not enough memory for this request");
-  }
-}
-
-// Engine calls report into their own record, so that it does not matter
-// whether they add or assign.
-void Merge(WorkReport part, WorkReport& total) {
-  total.decode_ns += part.decode_ns;
-  total.convert_ns += part.convert_ns;
-  total.encode_ns += part.encode_ns;
-  total.bytes_copied += part.bytes_copied;
-  std::move(part.warnings.begin(), part.warnings.end(),
-            std::back_inserter(total.warnings));
-}
-
 absl::Status DeadlinePassed() {
   ErrorDetail detail;
   detail.reason = ErrorReason::kDeadline;
@@ -57,7 +31,8 @@ int64_t CostOf(const WorkItem& item) {
     const ImageDesc& to = item.destination.desc;
     pixels = int64_t{item.source.desc.width} * item.source.desc.height +
              int64_t{item.info.width} * item.info.height +
-             int64_t{to.width} * to.height;
+             int64_t{to.width} * to.height * item.tile.batch.count +
+             item.other_cost;
   } else {
     pixels = static_cast<int64_t>(item.source.size_bytes) * 8;
   }
@@ -83,22 +58,6 @@ bool MayRunHere(const WorkItem& item, int64_t cost) {
          item.plan->backend == "cpu" && !item.source.encoded &&
          IsMapped(item.source.registered) &&
          IsMapped(item.destination.registered);
-}
-
-BufferOwner OwnerOf(const WorkItem& item) {
-  return {*item.call.session, item.call.anonymous};
-}
-
-absl::Status OpenAndPeek(WorkItem& item) {
-  RETURN_IF_ERROR(OpenEncoded(item.source, item.report));
-  absl::StatusOr<ImageInfo> info = PeekImage(item.source.bytes);
-  if (!info.ok()) return UnderField(std::move(info).status(), "source");
-  item.info = *std::move(info);
-  return absl::OkStatus();
-}
-
-bool IsJpeg(const WorkItem& item) {
-  return item.source.encoded && item.info.file_format == FileFormat::kJpeg;
 }
 
 }  // namespace
@@ -250,8 +209,10 @@ void Service::CountStages(const WorkItem& item) {
   if (item.report.bytes_copied > 0) {
     metrics_.AddBytesCopied(static_cast<double>(item.report.bytes_copied));
   }
-  if (item.plan) {
-    for (const Decline& decline : item.plan->declines) {
+  const ConvertPlan* plan = item.plan ? &*item.plan : nullptr;
+  if (item.tile.batch_planned) plan = &item.tile.plans[0];
+  if (plan != nullptr) {
+    for (const Decline& decline : plan->declines) {
       metrics_.AddDecline(decline.backend);
     }
   }

@@ -1,4 +1,4 @@
-// The state of one convert, decode or encode from its arrival to its reply,
+// The state of one piece of work from its arrival to its reply,
 // and the pool that reuses such states so that a steady stream of requests
 // allocates little.
 // Owns: pictures (and with them references to registered buffers); request
@@ -11,7 +11,9 @@
 
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,8 @@
 #include "daemon/service/reply_builder.h"
 #include "daemon/service/request_parser.h"
 #include "daemon/service/service.h"
+#include "engine/image/batch_layout.h"
+#include "engine/image/tile_grid.h"
 
 namespace preprocd {
 
@@ -27,6 +31,7 @@ namespace preprocd {
 inline constexpr int kMaxPooledWork = 32;
 // A free state keeps its copies' memory up to this size, not huge ones'.
 inline constexpr size_t kMaxKeptScratchBytes = 1u << 20;
+inline constexpr size_t kMaxKeptPlans = 64;
 
 // One operation's steps, in order.
 struct WorkSteps {
@@ -39,6 +44,23 @@ struct WorkSteps {
   absl::Status (Service::*run)(WorkItem&);
   // Fills the reply of a request that succeeded.
   void (*reply)(WorkItem&);
+};
+
+// What Tile needs beside a convert's state.
+struct TileWork {
+  const preproc::v1::TileRequest* request = nullptr;
+  preproc::v1::TileReply* reply = nullptr;
+  TileProgressSink progress;  // may be nothing
+  TileGridSpec spec;
+  Size frame;  // upright
+  TileGrid grid;
+  int first = 0;      // index in the grid of the batch's first tile
+  BatchLayout batch;  // where the tiles go
+  std::vector<ConvertPlan> plans;  // one per tile of the batch
+  bool batch_planned = false;
+
+  // Keeps the vectors' memory.
+  void Reset();
 };
 
 struct WorkItem {
@@ -60,6 +82,10 @@ struct WorkItem {
   preproc::v1::DecodeReply* decode_reply = nullptr;
   const preproc::v1::EncodeRequest* encode_request = nullptr;
   preproc::v1::EncodeReply* encode_reply = nullptr;
+  // With convert_reply.
+  const preproc::v1::TileOneRequest* tile_one_request = nullptr;
+  const preproc::v1::MergeDetectionsRequest* merge_request = nullptr;
+  preproc::v1::MergeDetectionsReply* merge_reply = nullptr;
 
   SourcePicture source;
   DestinationPicture destination;
@@ -69,6 +95,8 @@ struct WorkItem {
   DecodeOptions decode;
   EncodeOptions encode;
   FileSpan file_span;  // where an encoded file goes
+  TileWork tile;
+  int64_t other_cost = 0;  // of work on no picture, in pixels
   // No value: a direct decode or an encode.
   std::optional<ConvertPlan> plan;
   Orientation orientation = Orientation::kNormal;  // applied
@@ -78,6 +106,27 @@ struct WorkItem {
   // Releases everything that belongs to the request.
   void Reset();
 };
+
+// Pieces that the operations' steps share.
+BufferOwner OwnerOf(const WorkItem& item);
+// Opens an encoded source and reads its headers into item.info.
+absl::Status OpenAndPeek(WorkItem& item);
+bool IsJpeg(const WorkItem& item);
+// Engine calls report into their own record, so that it does not matter
+// whether they add or assign.
+void Merge(WorkReport part, WorkReport& total);
+
+// One client's picture may not fit; that must not end the daemon.
+template <typename F>
+absl::Status WithoutExceptions(F&& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("not enough memory for this request");
+  } catch (const std::length_error&) {
+    return absl::ResourceExhaustedError("not enough memory for this request");
+  }
+}
 
 class WorkPool {
  public:

@@ -1,12 +1,16 @@
 #include "engine/convert/converter.h"
 
 #include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "engine/base/check.h"
 #include "engine/base/error_detail.h"
 #include "engine/base/status_macros.h"
+#include "engine/memory/borrowed_buffer.h"
 
 namespace preprocd {
 namespace {
@@ -48,6 +52,73 @@ uint64_t SumCopied(const std::array<Mapping, kMaxPlanes>& mappings) {
   for (const Mapping& mapping : mappings) sum += mapping.bytes_copied();
   return sum;
 }
+
+// Buffers mapped once for several converts, which see borrowed ones.
+class HeldBuffers {
+ public:
+  HeldBuffers() = default;
+  HeldBuffers(const HeldBuffers&) = delete;
+  HeldBuffers& operator=(const HeldBuffers&) = delete;
+  // Whoever did not finish has failed.
+  ~HeldBuffers() {
+    for (Mapping& mapping : mappings_) mapping.Abandon();
+  }
+
+  absl::Status Map(const PictureBuffers& picture, Access access) {
+    std::array<std::span<std::byte>, kMaxPlanes> bytes = {};
+    RETURN_IF_ERROR(MapAll(picture, access, mappings_, bytes));
+    picture_.count = picture.count;
+    for (size_t i = 0; i < static_cast<size_t>(picture.count); ++i) {
+      picture_.buffers[i] = &borrowed_[i].emplace(bytes[i], access);
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Finish() {
+    absl::Status result;
+    for (Mapping& mapping : mappings_) {
+      absl::Status status = mapping.Finish();
+      if (result.ok()) result = std::move(status);
+    }
+    return result;
+  }
+  const PictureBuffers& picture() const { return picture_; }
+  uint64_t bytes_copied() const { return SumCopied(mappings_); }
+
+ private:
+  std::array<Mapping, kMaxPlanes> mappings_;
+  std::array<std::optional<BorrowedBuffer>, kMaxPlanes> borrowed_;
+  PictureBuffers picture_;
+};
+
+// Whether a written byte is in the owner's memory at once: a copy is written
+// back later, a dma-buf needs its closing sync.
+bool WritesThrough(const PictureBuffers& picture) {
+  for (size_t i = 0; i < static_cast<size_t>(picture.count); ++i) {
+    const BufferKind kind = picture.buffers[i]->kind();
+    if (kind != BufferKind::kMemfd && kind != BufferKind::kHeap) return false;
+  }
+  return true;
+}
+
+// The first error of several threads.
+class FirstError {
+ public:
+  bool happened() const { return happened_.load(std::memory_order_relaxed); }
+  void Set(absl::Status status) {
+    const std::lock_guard lock(mutex_);
+    if (status_.ok()) status_ = std::move(status);
+    happened_.store(true, std::memory_order_relaxed);
+  }
+  absl::Status status() {
+    const std::lock_guard lock(mutex_);
+    return status_;
+  }
+
+ private:
+  std::atomic<bool> happened_ = false;
+  std::mutex mutex_;
+  absl::Status status_;  // guarded by mutex_
+};
 
 }  // namespace
 
@@ -98,6 +169,41 @@ void MappedDestination::Abandon() {
 
 uint64_t MappedDestination::bytes_copied() const {
   return SumCopied(mappings_);
+}
+
+absl::StatusOr<uint64_t> Converter::ConvertMany(
+    std::span<const ConvertPlan> plans, const PictureBuffers& source,
+    const PictureBuffers& destination, RowPool& pool,
+    PictureFinished finished) {
+  HeldBuffers from;
+  RETURN_IF_ERROR(PrefixField(from.Map(source, Access::kRead), "source."));
+  HeldBuffers to;
+  RETURN_IF_ERROR(
+      PrefixField(to.Map(destination, Access::kReadWrite), "destination."));
+  const bool visible = WritesThrough(destination);
+  FirstError error;
+  const auto convert = [&](size_t index) {
+    if (error.happened()) return;
+    const absl::StatusOr<uint64_t> copied =
+        Convert(plans[index], from.picture(), to.picture(), pool);
+    if (!copied.ok()) {
+      error.Set(copied.status());
+    } else if (visible) {
+      finished(index);
+    }
+  };
+  // Whole pictures to threads as long as every thread gets as many; the rows
+  // of the rest are split, so that no thread is idle at the end.
+  const size_t whole =
+      plans.size() - plans.size() % static_cast<size_t>(pool.threads());
+  pool.ParallelRows(static_cast<int>(whole), 1, [&](int begin, int end) {
+    for (int i = begin; i < end; ++i) convert(static_cast<size_t>(i));
+  });
+  for (size_t i = whole; i < plans.size(); ++i) convert(i);
+  RETURN_IF_ERROR(error.status());
+  RETURN_IF_ERROR(to.Finish());
+  for (size_t i = 0; !visible && i < plans.size(); ++i) finished(i);
+  return from.bytes_copied() + to.bytes_copied();
 }
 
 }  // namespace preprocd

@@ -7,8 +7,11 @@
 #define ENGINE_CONVERT_CONVERTER_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/limits.h"
@@ -67,6 +70,10 @@ class MappedDestination {
   ImageView view_;
 };
 
+// Told about pictures of a batch as they are finished: `index` is the plan's.
+// Called from several threads, also at the same time; must not throw.
+using PictureFinished = absl::FunctionRef<void(size_t index)>;
+
 class Converter {
  public:
   virtual ~Converter() = default;
@@ -80,6 +87,24 @@ class Converter {
                                            const PictureBuffers& source,
                                            const PictureBuffers& destination,
                                            RowPool& pool) = 0;
+
+  // Runs several plans that read one source picture and write disjoint parts
+  // of one set of destination buffers (tiles of a frame into a batch). Same
+  // bytes as one Convert per plan; source and destination are mapped once.
+  // `finished` is called once per plan, in any order: as soon as the picture
+  // can be read by its owner, which for memory that is not mapped (copied
+  // memfds, dma-bufs) is after all of them.
+  // The default runs Convert on several threads of `pool` at once; a backend
+  // that is bound to one thread, or that can read the source once for all
+  // plans, has its own.
+  // REQUIRES: plans of equal `source`, each accepted as for Convert;
+  // destinations that share no byte.
+  // Errors: as Convert, of the first plan that failed; others may have been
+  // written, copied buffers stay untouched.
+  virtual absl::StatusOr<uint64_t> ConvertMany(
+      std::span<const ConvertPlan> plans, const PictureBuffers& source,
+      const PictureBuffers& destination, RowPool& pool,
+      PictureFinished finished);
 };
 
 }  // namespace preprocd

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -78,7 +79,7 @@ absl::StatusOr<TileGrid> PlanTiles(Size frame, const TileGridSpec& spec) {
   }
   ASSIGN_OR_RETURN(const Placement placement,
                    ComputePlacement({x.crop, y.crop}, spec.tile, fit,
-                                    LetterboxRule::kCenter, std::nullopt));
+                                    spec.letterbox_rule, std::nullopt));
   TileGrid grid;
   grid.rows = y.count;
   grid.columns = x.count;
@@ -96,6 +97,18 @@ absl::StatusOr<TileGrid> PlanTiles(Size frame, const TileGridSpec& spec) {
     }
   }
   return grid;
+}
+
+Rect StoredCrop(const Rect& crop, Orientation orientation, Size stored) {
+  const OrientationMap map = GetOrientationMap(orientation, stored);
+  const int right = crop.x + crop.width - 1;
+  const int bottom = crop.y + crop.height - 1;
+  const int x0 = map.xx * crop.x + map.xy * crop.y + map.x0;
+  const int y0 = map.yx * crop.x + map.yy * crop.y + map.y0;
+  const int x1 = map.xx * right + map.xy * bottom + map.x0;
+  const int y1 = map.yx * right + map.yy * bottom + map.y0;
+  return {std::min(x0, x1), std::min(y0, y1), std::abs(x1 - x0) + 1,
+          std::abs(y1 - y0) + 1};
 }
 
 }  // namespace preprocd

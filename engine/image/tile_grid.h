@@ -15,11 +15,15 @@
 
 #include "absl/status/statusor.h"
 #include "engine/image/geometry.h"
+#include "engine/image/orientation.h"
 
 namespace preprocd {
 
 // A grid with more tiles is refused, TOO_LARGE.
 inline constexpr int kMaxTiles = 4096;
+// Tiles that one call renders; more is TOO_LARGE. Their placements fit a
+// direct frame (at most 60 bytes each).
+inline constexpr int kMaxTilesPerCall = 1024;
 
 struct TileGridSpec {
   Size tile;             // pixels, 1..kMaxImageAxis
@@ -27,6 +31,7 @@ struct TileGridSpec {
   // How a crop smaller than the tile fills it: kStretch (default for
   // kUnspecified) or kLetterbox.
   Fit fit = Fit::kUnspecified;
+  LetterboxRule letterbox_rule = LetterboxRule::kUnspecified;
 };
 
 struct TilePlacement {
@@ -48,6 +53,11 @@ struct TileGrid {
 // above kMaxImageAxis: TOO_LARGE), FIELD_INVALID "grid.overlap" (outside
 // [0, 1) or NaN) or "grid.fit", TOO_LARGE "grid" (above kMaxTiles).
 absl::StatusOr<TileGrid> PlanTiles(Size frame, const TileGridSpec& spec);
+
+// The stored pixels of a crop: `crop` lies in the upright frame, `stored` is
+// the size of the picture before `orientation` turned it upright.
+// REQUIRES: crop inside OrientedSize(orientation, stored).
+Rect StoredCrop(const Rect& crop, Orientation orientation, Size stored);
 
 }  // namespace preprocd
 

@@ -74,6 +74,7 @@ class Mapping {
   friend class MemfdCopyBuffer;
   friend class DmaBufBuffer;
   friend class HeapBuffer;
+  friend class BorrowedBuffer;
   Buffer* buffer_ = nullptr;
   Access access_ = Access::kRead;
   std::span<std::byte> bytes_;

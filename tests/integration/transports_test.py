@@ -180,8 +180,6 @@ class TransportsTest(DaemonTest):
         built = {o.operation: o.available for o in reply.operations}
         self.assertTrue(built["convert"])
         for body, request in (
-            ("tile", preproc_pb2.TileRequest()),
-            ("tile_one", preproc_pb2.TileOneRequest()),
             ("materialize_masks", preproc_pb2.MaterializeMasksRequest()),
             ("draw_masks", preproc_pb2.DrawMasksRequest()),
             ("prepare", preproc_pb2.PrepareRequest()),

@@ -23,6 +23,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -132,6 +133,13 @@ class Session {
       const v1::PlanTilesRequest& request, absl::Duration timeout = {});
   absl::StatusOr<v1::TileReply> Tile(const v1::TileRequest& request,
                                      absl::Duration timeout = {});
+  // Tile, with word of finished tiles while others are still rendered, so that
+  // inference can begin. `on_progress` runs on the calling thread; it may call
+  // on this session.
+  absl::StatusOr<v1::TileReply> TileStream(
+      v1::TileRequest request,
+      const std::function<void(const v1::TileProgress&)>& on_progress,
+      absl::Duration timeout = {});
   absl::StatusOr<v1::ConvertReply> TileOne(const v1::TileOneRequest& request,
                                            absl::Duration timeout = {});
   absl::StatusOr<v1::LiftBoxesReply> LiftBoxes(
