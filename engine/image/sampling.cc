@@ -121,9 +121,9 @@ AxisTaps BilinearTaps(int source_extent, int destination_extent) {
   return taps;
 }
 
-// What INTER_AREA does when enlarging: a linear blend only where a
+// What INTER_AREA does when an axis grows: a linear blend only where a
 // destination pixel straddles two source pixels.
-AxisTaps AreaEnlargeTaps(int source_extent, int destination_extent) {
+AxisTaps AreaBlendTaps(int source_extent, int destination_extent) {
   AxisTaps taps = MakeTaps(source_extent, destination_extent, 2);
   const double scale = static_cast<double>(source_extent) / destination_extent;
   const double inverse =
@@ -139,7 +139,7 @@ AxisTaps AreaEnlargeTaps(int source_extent, int destination_extent) {
   return taps;
 }
 
-AxisTaps AreaShrinkTaps(int source_extent, int destination_extent) {
+AxisTaps AreaAverageTaps(int source_extent, int destination_extent) {
   const double scale = static_cast<double>(source_extent) / destination_extent;
   AxisTaps taps = MakeTaps(source_extent, destination_extent,
                            static_cast<int>(std::ceil(scale)) + 1);
@@ -221,7 +221,16 @@ int NearestIndex(int d, int source_extent, int destination_extent) {
       std::clamp<int64_t>(index, 0, int64_t{source_extent} - 1));
 }
 
-AxisTaps ComputeTaps(Filter filter, int source_extent, int destination_extent) {
+bool AreaBlends(Size source, Size destination) {
+  return destination.width > source.width || destination.height > source.height;
+}
+
+bool RoundsBetweenAxes(Filter filter) {
+  return filter == Filter::kBicubicAa || filter == Filter::kLanczos3;
+}
+
+AxisTaps ComputeTaps(Filter filter, int source_extent, int destination_extent,
+                     bool area_blends) {
   PREPROCD_CHECK(source_extent > 0 && destination_extent > 0);
   switch (filter) {
     case Filter::kNearest:
@@ -230,9 +239,9 @@ AxisTaps ComputeTaps(Filter filter, int source_extent, int destination_extent) {
     case Filter::kBilinear:
       return BilinearTaps(source_extent, destination_extent);
     case Filter::kArea:
-      return source_extent > destination_extent
-                 ? AreaShrinkTaps(source_extent, destination_extent)
-                 : AreaEnlargeTaps(source_extent, destination_extent);
+      return !area_blends && source_extent > destination_extent
+                 ? AreaAverageTaps(source_extent, destination_extent)
+                 : AreaBlendTaps(source_extent, destination_extent);
     case Filter::kBicubic:
       return BicubicTaps(source_extent, destination_extent);
     case Filter::kBilinearAa:

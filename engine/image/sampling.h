@@ -24,10 +24,9 @@ enum class Filter : uint8_t {
   kNearest = 1,      // floor((d + 0.5) * S / D)
   kBilinear = 2,     // 2 taps, no anti-aliasing
   kBilinearAa = 3,   // triangle, support scaled when shrinking
-  // Pixel-area average on an axis that shrinks. On an axis that grows, the
-  // blend of INTER_AREA: only a destination pixel that straddles two source
-  // pixels mixes them. Each axis for itself; OpenCV averages only when both
-  // axes shrink.
+  // Pixel-area average where no axis grows. As soon as one does, both axes
+  // blend as INTER_AREA does: only a destination pixel that straddles two
+  // source pixels mixes them (see AreaBlends).
   kArea = 4,
   kBicubic = 5,    // 4 taps, a = -0.75
   kBicubicAa = 6,  // a = -0.5, support scaled when shrinking
@@ -41,6 +40,15 @@ absl::string_view FilterName(Filter filter);
 // floating point may take either.
 int NearestIndex(int d, int source_extent, int destination_extent);
 
+// True when kArea blends instead of averaging: an axis grows.
+bool AreaBlends(Size source, Size destination);
+
+// Filters that, at eight-bit precision, round and clamp to 8 bits between the
+// axes: along the rows first, then down. Pillow's definition of these two:
+// their lobes overshoot at hard edges, and the clamp in between shows there
+// (by up to 65 of 255).
+bool RoundsBetweenAxes(Filter filter);
+
 // Taps of every destination sample of one axis. Sample d reads source indexes
 // first[d] .. first[d] + count - 1 (all inside 0..S-1), with weights
 // weights[d * count .. d * count + count - 1], which sum to 1; some may be 0.
@@ -53,9 +61,11 @@ struct AxisTaps {
 };
 
 // REQUIRES: both extents in 1..kMaxImageAxis, a specified filter.
+// `area_blends`: AreaBlends of both axes, for kArea.
 // With `offset`/`shown` use ComputeTaps on the shown extent and add the
 // offset to `first`.
-AxisTaps ComputeTaps(Filter filter, int source_extent, int destination_extent);
+AxisTaps ComputeTaps(Filter filter, int source_extent, int destination_extent,
+                     bool area_blends = false);
 
 // Chroma at luma position x (0-based luma index) of a plane subsampled by
 // 2^shift along this axis: two taps (index, weight); replicate gives one tap

@@ -71,12 +71,14 @@ Capabilities MakeCapabilities() {
 class TapsCache {
  public:
   std::shared_ptr<const FloatTaps> Get(Filter filter, int source_extent,
-                                       int destination_extent) {
+                                       int destination_extent,
+                                       bool area_blends) {
     std::lock_guard<std::mutex> lock(mutex_);
     for (size_t i = 0; i < taps_.size(); ++i) {
       const FloatTaps& t = *taps_[i];
       if (t.filter == filter && t.source_extent == source_extent &&
-          t.destination_extent == destination_extent) {
+          t.destination_extent == destination_extent &&
+          t.area_blends == area_blends) {
         // Most recent first, so that the oldest falls off the end.
         std::rotate(taps_.begin(), taps_.begin() + static_cast<ptrdiff_t>(i),
                     taps_.begin() + static_cast<ptrdiff_t>(i) + 1);
@@ -84,8 +86,8 @@ class TapsCache {
       }
     }
     if (taps_.size() == kMaxCachedTaps) taps_.pop_back();
-    taps_.insert(taps_.begin(),
-                 MakeFloatTaps(filter, source_extent, destination_extent));
+    taps_.insert(taps_.begin(), MakeFloatTaps(filter, source_extent,
+                                              destination_extent, area_blends));
     return taps_.front();
   }
 
@@ -128,7 +130,10 @@ class Renderer {
     for (size_t c = 0; c < rows.size(); ++c) {
       rows[c] = scratch.values.data() + c * width;
     }
-    RowSampler sampler(source_, taps_x_, taps_y_, scratch);
+    RowSampler sampler(
+        source_, taps_x_, taps_y_,
+        plan_.precision != Precision::kFull && RoundsBetweenAxes(plan_.filter),
+        scratch);
     if (to_.family == ColorFamily::kYuv) {
       RenderYuv(begin, end, rows, sampler, scratch);
       return;
@@ -264,10 +269,12 @@ class CpuConverter : public Converter {
       return;
     }
     const Placement& p = plan.placement;
+    const bool blends = plan.filter == Filter::kArea &&
+                        AreaBlends(p.shown.size(), p.destination.size());
     const auto taps_x =
-        taps_.Get(plan.filter, p.shown.width, p.destination.width);
+        taps_.Get(plan.filter, p.shown.width, p.destination.width, blends);
     const auto taps_y =
-        taps_.Get(plan.filter, p.shown.height, p.destination.height);
+        taps_.Get(plan.filter, p.shown.height, p.destination.height, blends);
     const Renderer renderer(plan, source, destination, *taps_x, *taps_y);
     const PixelFormatInfo& to = GetPixelFormatInfo(plan.destination.format);
     const int block = 1 << to.chroma_y_shift;

@@ -40,6 +40,8 @@ Axes MakeAxes(const ConvertPlan& plan, const StoredPlane& plane,
   axes.along.filter = plan.filter;
   axes.along.shown_extent = p.shown.width;
   axes.along.destination_extent = p.destination.width;
+  axes.along.area_blends = plan.filter == Filter::kArea &&
+                           AreaBlends(p.shown.size(), p.destination.size());
   axes.along.channels = plane.channels;
   axes.along.fancy = plan.chroma == ChromaUpsampling::kFancy;
   axes.down = axes.along;

@@ -51,8 +51,8 @@ void AddStored(const AxisRequest& r, int luma, double weight, Window& window) {
 }
 
 std::vector<Window> MakeWindows(const AxisRequest& r) {
-  const AxisTaps exact =
-      ComputeTaps(r.filter, r.shown_extent, r.destination_extent);
+  const AxisTaps exact = ComputeTaps(r.filter, r.shown_extent,
+                                     r.destination_extent, r.area_blends);
   std::vector<Window> windows(static_cast<size_t>(r.destination_extent));
   for (size_t d = 0; d < windows.size(); ++d) {
     const auto count = static_cast<size_t>(exact.count);

@@ -33,6 +33,7 @@ struct AxisRequest {
   Filter filter = Filter::kBilinear;
   int shown_extent = 0;
   int destination_extent = 0;
+  bool area_blends = false;  // AreaBlends, for Filter::kArea
   // Stored luma index of shown sample i: origin + direction * i.
   int origin = 0;
   int direction = 1;

@@ -7,7 +7,10 @@
 namespace preprocd {
 namespace {
 
-// Bytes per destination sample of a picked row.
+// The weight that makes bytes staged samples of filters with lobes.
+constexpr int16_t kWidenLobes = 1 << 13;
+
+// Bytes per destination sample of a row of bytes.
 size_t PickedBytes(size_t channels) { return channels < 3 ? channels : 4; }
 
 }  // namespace
@@ -20,6 +23,7 @@ PlaneSampler::PlaneSampler(const StoredPlane& plane, bool transposed,
       channels_(static_cast<size_t>(plane.channels)),
       padded_(along.first.size()),
       raw_(raw),
+      rows_first_(along.count == 1 || RoundsBetweenAxes(along.request.filter)),
       staged_(channels_ < 3 && !raw && (along.count > 1 || down.count > 1)),
       fraction_(HasNegativeLobes(along.request.filter) ? kLobeFraction
                                                        : kPlainFraction),
@@ -27,7 +31,7 @@ PlaneSampler::PlaneSampler(const StoredPlane& plane, bool transposed,
               down.begin + down.extent - 1, down.count, arena) {
   if (raw) return;
   const size_t pixel = PickedBytes(channels_);
-  if (along.count == 1 && down.count > 1) {
+  if (rows_first_ && down.count > 1) {
     slots_ = down.count;
     picked_bytes_ = padded_ * pixel + 64;
     picked_ = arena.Take<uint8_t>(picked_bytes_ * static_cast<size_t>(slots_));
@@ -43,7 +47,7 @@ PlaneSampler::PlaneSampler(const StoredPlane& plane, bool transposed,
   }
   const size_t per_row = channels_ < 3 ? 1 : 4;
   for (size_t i = 0; i < (channels_ == 2 ? 2U : 1U); ++i) {
-    if (staged_ || (channels_ >= 3 && slots_ > 0)) {
+    if (staged_ || slots_ > 0) {
       words_[i] = arena.Take<int16_t>(padded_ * per_row);
     }
     if (!staged_) bytes_[i] = arena.Take<uint8_t>(padded_ * per_row);
@@ -59,9 +63,10 @@ size_t PlaneSampler::ScratchBytes(const StoredPlane& plane, bool transposed,
   size_t bytes =
       PlaneReader::StagedBytes(plane, transposed, along.extent, down.count) +
       3 * row;
-  if (along.count == 1) {
+  if (along.count == 1 || RoundsBetweenAxes(along.request.filter)) {
     bytes += row * static_cast<size_t>(down.count);
-  } else {
+  }
+  if (along.count > 1) {
     bytes += static_cast<size_t>(along.extent) * channels * sizeof(int16_t);
   }
   return bytes;
@@ -79,16 +84,35 @@ void PlaneSampler::Sample(int y) {
       down_.weights.data() + d * static_cast<size_t>(down_.stride);
   if (raw_) {
     rows_[0] = source_.Row(first);
+  } else if (rows_first_ && down_.count > 1) {
+    SampleDown(first, weights);
   } else if (along_.count > 1) {
     SampleFiltered(first, weights);
-  } else if (down_.count == 1) {
-    SamplePicked(first);
   } else {
-    SampleFilteredPicks(first, weights);
+    SamplePicked(first);
   }
 }
 
-void PlaneSampler::Pick(const uint8_t* in, std::array<uint8_t*, 2> out) const {
+void PlaneSampler::Along(const uint8_t* in, std::array<uint8_t*, 2> out) const {
+  if (along_.count > 1) {
+    const int16_t one = kWidenLobes;
+    FilterRows(&in, &one, 1, static_cast<size_t>(along_.extent) * channels_,
+               column_);
+    switch (channels_) {
+      case 1:
+        FilterColumns1(column_, along_, words_[0]);
+        break;
+      case 2:
+        FilterColumns2(column_, along_, words_[0], words_[1]);
+        break;
+      default:
+        return FilterColumns4(column_, along_, out[0]);
+    }
+    for (size_t i = 0; i < channels_; ++i) {
+      RoundRow(words_[i], fraction_, padded_, out[i]);
+    }
+    return;
+  }
   switch (channels_) {
     case 1:
       return PickColumns1(in, along_, out[0]);
@@ -105,10 +129,10 @@ void PlaneSampler::SamplePicked(int first) {
     rows_[0] = in;
     return;
   }
-  Pick(in, bytes_);
+  Along(in, bytes_);
 }
 
-void PlaneSampler::SampleFilteredPicks(int first, const int16_t* weights) {
+void PlaneSampler::SampleDown(int first, const int16_t* weights) {
   std::array<const uint8_t*, kMaxFixedTaps> rows = {};
   for (int k = 0; k < down_.count; ++k) {
     const int y = first + k;
@@ -116,7 +140,7 @@ void PlaneSampler::SampleFilteredPicks(int first, const int16_t* weights) {
     uint8_t* row = picked_ + static_cast<size_t>(slot) * picked_bytes_;
     if (held_[slot] != y) {
       held_[slot] = y;
-      Pick(source_.Row(y), {row, row + padded_});
+      Along(source_.Row(y), {row, row + padded_});
     }
     rows[static_cast<size_t>(k)] = row;
   }

@@ -1,7 +1,8 @@
 // One stored plane, filtered to destination rows: as bytes where both axes
 // pick samples, else as staged 16-bit samples; packed pixels always as RGBX
 // bytes. Filters down the rows first (no shuffling), then along the row of
-// the result only; picks along the row come first, since they only shrink.
+// the result only. Picks along the row come first, since they only shrink;
+// so do filters that round to 8 bits between the axes (RoundsBetweenAxes).
 // Owns: nothing; plane, tables and arena must outlive it.
 // Thread-safety: compatible; one per band.
 #ifndef ENGINE_BACKENDS_CPU_PLANE_SAMPLER_H_
@@ -39,9 +40,10 @@ class PlaneSampler {
                              const FixedTaps& along, const FixedTaps& down);
 
  private:
-  void Pick(const uint8_t* in, std::array<uint8_t*, 2> out) const;
+  // One stored row to bytes of the destination's width.
+  void Along(const uint8_t* in, std::array<uint8_t*, 2> out) const;
   void SamplePicked(int first);
-  void SampleFilteredPicks(int first, const int16_t* weights);
+  void SampleDown(int first, const int16_t* weights);
   void SampleFiltered(int first, const int16_t* weights);
 
   const FixedTaps& along_;
@@ -49,12 +51,13 @@ class PlaneSampler {
   const size_t channels_;
   const size_t padded_;  // destination samples, to a whole block
   const bool raw_;
+  const bool rows_first_;  // bytes between the axes
   const bool staged_;
   const int fraction_;
   PlaneReader source_;
   int last_first_ = -1;
 
-  // Picked rows by source row, for filters down picked rows.
+  // Rows that went along first, by source row, for the filter down.
   int slots_ = 0;
   size_t picked_bytes_ = 0;
   uint8_t* picked_ = nullptr;

@@ -4,15 +4,20 @@
 #include <cstddef>
 #include <cstring>
 
+#include "engine/backends/cpu/element_types.h"
+
 namespace preprocd {
 
 std::shared_ptr<const FloatTaps> MakeFloatTaps(Filter filter, int source_extent,
-                                               int destination_extent) {
-  const AxisTaps exact = ComputeTaps(filter, source_extent, destination_extent);
+                                               int destination_extent,
+                                               bool area_blends) {
+  const AxisTaps exact =
+      ComputeTaps(filter, source_extent, destination_extent, area_blends);
   auto taps = std::make_shared<FloatTaps>();
   taps->filter = filter;
   taps->source_extent = source_extent;
   taps->destination_extent = destination_extent;
+  taps->area_blends = area_blends;
   taps->count = exact.count;
   taps->first = exact.first;
   taps->weights.assign(exact.weights.begin(), exact.weights.end());
@@ -21,10 +26,12 @@ std::shared_ptr<const FloatTaps> MakeFloatTaps(Filter filter, int source_extent,
 }
 
 RowSampler::RowSampler(const RowSource& source, const FloatTaps& taps_x,
-                       const FloatTaps& taps_y, BandScratch& scratch)
+                       const FloatTaps& taps_y, bool round_rows,
+                       BandScratch& scratch)
     : source_(source),
       taps_x_(taps_x),
       taps_y_(taps_y),
+      round_rows_(round_rows && taps_x.count > 1),
       scratch_(scratch),
       channels_(static_cast<size_t>(source.channels())),
       width_(static_cast<size_t>(taps_x.destination_extent)) {
@@ -50,6 +57,11 @@ const float* RowSampler::RingRow(int source_y) {
     source_.Fetch(source_y, rows);
     for (size_t c = 0; c < channels_; ++c) {
       FilterRow(rows[c], base + c * width_);
+    }
+    if (round_rows_) {
+      for (size_t i = 0; i < channels_ * width_; ++i) {
+        base[i] = RoundHalfUp(std::min(std::max(base[i], 0.0f), 255.0f));
+      }
     }
   }
   return base;

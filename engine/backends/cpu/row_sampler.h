@@ -25,6 +25,7 @@ struct FloatTaps {
   Filter filter = Filter::kUnspecified;
   int source_extent = 0;
   int destination_extent = 0;
+  bool area_blends = false;
   int count = 0;
   // True when every destination sample is one source sample.
   bool copies = false;
@@ -32,7 +33,8 @@ struct FloatTaps {
   std::vector<float> weights;
 };
 std::shared_ptr<const FloatTaps> MakeFloatTaps(Filter filter, int source_extent,
-                                               int destination_extent);
+                                               int destination_extent,
+                                               bool area_blends);
 
 // Memory of one band, grown on first use and kept per thread.
 struct BandScratch {
@@ -50,8 +52,9 @@ inline constexpr size_t kMaxRingFloats = size_t{1} << 20;
 
 class RowSampler {
  public:
+  // `round_rows`: 8 bits between the axes (RoundsBetweenAxes).
   RowSampler(const RowSource& source, const FloatTaps& taps_x,
-             const FloatTaps& taps_y, BandScratch& scratch);
+             const FloatTaps& taps_y, bool round_rows, BandScratch& scratch);
 
   // Row `y` of the placement into rows[0..channels-1], placement wide.
   // Rows asked for in rising order cost each source row once.
@@ -65,6 +68,7 @@ class RowSampler {
   const RowSource& source_;
   const FloatTaps& taps_x_;
   const FloatTaps& taps_y_;
+  const bool round_rows_;
   BandScratch& scratch_;
   const size_t channels_;
   const size_t width_;  // destination

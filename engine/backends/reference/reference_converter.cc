@@ -190,9 +190,13 @@ class Reference {
         orientation_(
             GetOrientationMap(plan.orientation, plan.source_rect.size())),
         taps_x_(ComputeTaps(plan.filter, plan.placement.shown.width,
-                            plan.placement.destination.width)),
+                            plan.placement.destination.width,
+                            AreaBlends(plan.placement.shown.size(),
+                                       plan.placement.destination.size()))),
         taps_y_(ComputeTaps(plan.filter, plan.placement.shown.height,
-                            plan.placement.destination.height)),
+                            plan.placement.destination.height,
+                            AreaBlends(plan.placement.shown.size(),
+                                       plan.placement.destination.size()))),
         pad_(PadValues(plan)) {}
 
   void Run() {
@@ -216,24 +220,36 @@ class Reference {
                        plan_.source_rect.y + o.yx * x + o.yy * y + o.y0);
   }
 
+  // Steps fit -> filter, along the row.
+  Values FilteredAlong(int px, int row) const {
+    Values sum = {};
+    for (int i = 0; i < taps_x_.count; ++i) {
+      const double w =
+          taps_x_.weights[static_cast<size_t>(px * taps_x_.count + i)];
+      if (w == 0) continue;
+      const Values v = Oriented(
+          plan_.placement.shown.x + taps_x_.first[static_cast<size_t>(px)] + i,
+          plan_.placement.shown.y + row);
+      for (size_t c = 0; c < v.size(); ++c) sum[c] += w * v[c];
+    }
+    if (plan_.precision == Precision::kFull ||
+        !RoundsBetweenAxes(plan_.filter) || taps_x_.count == 1) {
+      return sum;
+    }
+    for (double& c : sum) c = RoundHalfAway(Clamp8(c));
+    return sum;
+  }
+
   // Steps fit -> filter.
   Values Filtered(int px, int py) const {
     Values sum = {};
     for (int j = 0; j < taps_y_.count; ++j) {
-      const double wy =
+      const double w =
           taps_y_.weights[static_cast<size_t>(py * taps_y_.count + j)];
-      if (wy == 0) continue;
-      for (int i = 0; i < taps_x_.count; ++i) {
-        const double w =
-            wy * taps_x_.weights[static_cast<size_t>(px * taps_x_.count + i)];
-        if (w == 0) continue;
-        const Values v =
-            Oriented(plan_.placement.shown.x +
-                         taps_x_.first[static_cast<size_t>(px)] + i,
-                     plan_.placement.shown.y +
-                         taps_y_.first[static_cast<size_t>(py)] + j);
-        for (size_t c = 0; c < v.size(); ++c) sum[c] += w * v[c];
-      }
+      if (w == 0) continue;
+      const Values v =
+          FilteredAlong(px, taps_y_.first[static_cast<size_t>(py)] + j);
+      for (size_t c = 0; c < v.size(); ++c) sum[c] += w * v[c];
     }
     return sum;
   }
