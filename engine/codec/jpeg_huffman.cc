@@ -35,6 +35,23 @@ void HuffmanLookup::Fill(unsigned code, unsigned length, uint8_t symbol) {
   }
 }
 
+void HuffmanLookup::PairUp() {
+  constexpr size_t kMask = (size_t{1} << kIndexBits) - 1;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const uint64_t first = entries_[i];
+    const uint64_t bits = first & kBitsMask;
+    const uint64_t skip = first >> 8 & 0xFF;
+    const uint64_t second = entries_[i << bits & kMask];
+    const uint64_t both = bits + (second & kBitsMask);
+    const bool pair = bits != 0 && skip != kEndOfBlock &&
+                      (second & kBitsMask) != 0 && both <= kIndexBits;
+    const uint64_t step = pair ? 1 + (second >> 8 & 0xFF) : 0;
+    const uint64_t value = (pair ? second : first) >> 16;
+    pairs_[i] = value << 48 | step << 40 | first >> 16 << 16 | skip << 8 |
+                (pair ? both : bits);
+  }
+}
+
 bool HuffmanLookup::Build(const HuffmanSpec& spec, bool ac) {
   if (spec_.present && ac == ac_ && spec == spec_) return good_;
   spec_ = spec;
@@ -53,6 +70,7 @@ bool HuffmanLookup::Build(const HuffmanSpec& spec, bool ac) {
     }
     limits_[length] = code << (kMaxLength - length);
   }
+  if (ac) PairUp();
   good_ = true;
   return true;
 }

@@ -57,6 +57,12 @@ class HuffmanLookup {
   // Entries that use no bits need DecodeLong.
   uint32_t entry(uint64_t index) const { return entries_[index]; }
 
+  // Entries of AC tables for one symbol or, where both fit the index, two:
+  //   value << 48 | step << 40 | value << 16 | positions to skip << 8 | bits
+  // The upper value belongs `step` positions behind the lower one; with one
+  // symbol the step is 0 and the values are the same.
+  uint64_t pair(uint64_t index) const { return pairs_[index]; }
+
   struct LongSymbol {
     BitBuffer rest;
     int value = 0;
@@ -73,11 +79,13 @@ class HuffmanLookup {
 
  private:
   void Fill(unsigned code, unsigned length, uint8_t symbol);
+  void PairUp();
 
   HuffmanSpec spec_;
   bool ac_ = false;
   bool good_ = false;
   std::array<uint32_t, 1 << kIndexBits> entries_ = {};
+  std::array<uint64_t, 1 << kIndexBits> pairs_ = {};
   // Canonical decoding of codes longer than the index: first code behind
   // those of l bits, left-aligned to 16 bits, and the symbol's position.
   std::array<uint32_t, 18> limits_ = {};

@@ -33,6 +33,9 @@ constexpr PairOrder MakePairOrder() {
 }
 constexpr PairOrder kPairOrder = MakePairOrder();
 
+// Below it the longest run cannot reach the last coefficient.
+constexpr unsigned kPairsBelow = 63 - 15;
+
 // What position is behind an end of block that follows coefficient 0.
 constexpr unsigned kEndBehindFirst = 1 + HuffmanLookup::kEndOfBlock + 1;
 
@@ -72,6 +75,24 @@ HWY_INLINE void DecodeCoefficient(const HuffmanLookup& table, int16_t* block,
   ++state.position;
 }
 
+// The same for one or two symbols. From `position` the first must not be able
+// to fill the block, because then the second belongs to the next one.
+HWY_INLINE void DecodePair(const HuffmanLookup& table, int16_t* block,
+                           BlockState& state) {
+  const uint64_t pair =
+      table.pair(state.buffer.Peek(HuffmanLookup::kIndexBits));
+  if (HWY_LIKELY((pair & HuffmanLookup::kBitsMask) != 0)) {
+    state.buffer.Drop(static_cast<unsigned>(pair & HuffmanLookup::kBitsMask));
+    state.position += static_cast<unsigned>(pair >> 8 & 0xFF);
+    block[kPairOrder[state.position]] = static_cast<int16_t>(pair >> 16);
+    state.position += static_cast<unsigned>(pair >> 40 & 0xFF);
+    block[kPairOrder[state.position]] = static_cast<int16_t>(pair >> 48);
+    ++state.position;
+  } else {
+    DecodeCoefficient(table, block, state);
+  }
+}
+
 // False: the block is not whole. `position` is behind its last symbol.
 HWY_INLINE bool DecodeBlock(const HuffmanLookup& dc_table,
                             const HuffmanLookup& ac_table, int16_t* block,
@@ -91,15 +112,19 @@ HWY_INLINE bool DecodeBlock(const HuffmanLookup& dc_table,
   }
   block[0] = static_cast<int16_t>(state.dc);
   state.position = 1;
+  // A refill gives 56 bits, enough for five entries; the first is DC's.
   const auto more = [&] {
-    DecodeCoefficient(ac_table, block, state);
-    return state.position < 64;
+    DecodePair(ac_table, block, state);
+    return state.position < kPairsBelow;
   };
-  // A refill gives 56 bits, so at least five short codes.
   if (more() && more() && more() && more()) {
     do {
       state.buffer.Refill();
     } while (more() && more() && more() && more() && more());
+  }
+  while (state.position < 64) {
+    state.buffer.Refill();
+    DecodeCoefficient(ac_table, block, state);
   }
   return good && state.dc == static_cast<int16_t>(state.dc) &&
          (state.position == 64 || state.position >= kEndBehindFirst);
