@@ -48,6 +48,10 @@ bool AreaBlends(Size source, Size destination);
 // their lobes overshoot at hard edges, and the clamp in between shows there
 // (by up to 65 of 255).
 bool RoundsBetweenAxes(Filter filter);
+// Added before that rounding (half up): ties are common there, since weights
+// are ratios of small numbers, and must not depend on the last bit of an
+// arithmetic.
+inline constexpr double kBetweenAxesTie = 1.0 / 4096;
 
 // Taps of every destination sample of one axis. Sample d reads source indexes
 // first[d] .. first[d] + count - 1 (all inside 0..S-1), with weights

@@ -28,6 +28,15 @@ void FilterColumns2T(const int16_t*, const FixedTaps&, int16_t*, int16_t*) {
 void FilterColumns4T(const int16_t*, const FixedTaps&, uint8_t*) {
   NoVectorKernels();
 }
+void RoundColumns1T(const int16_t*, const FixedTaps&, uint8_t*) {
+  NoVectorKernels();
+}
+void RoundColumns2T(const int16_t*, const FixedTaps&, uint8_t*, uint8_t*) {
+  NoVectorKernels();
+}
+void RoundColumns4T(const int16_t*, const FixedTaps&, uint8_t*) {
+  NoVectorKernels();
+}
 void PickColumns1T(const uint8_t*, const FixedTaps&, uint8_t*) {
   NoVectorKernels();
 }
@@ -423,6 +432,85 @@ void PixelsByStride(const int16_t* in, const FixedTaps& taps, uint8_t* rgbx) {
   }
 }
 
+// Sums with 22-bit weights to 0..255, not yet clamped.
+HWY_INLINE hn::Vec<Ints4> ExactValue(hn::Vec<Ints4> high, hn::Vec<Ints4> low) {
+  const Ints4 d;
+  // Half up, with the ties that are a hair lower.
+  const auto bias = hn::Set(d, (128 << 22) + (1 << 21) + (1 << 10));
+  const auto sum = hn::Add(hn::ShiftLeft<8>(high), low);
+  return hn::ShiftRight<22>(hn::Add(sum, bias));
+}
+
+void RoundColumns1T(const int16_t* in, const FixedTaps& taps, uint8_t* out) {
+  const auto padded = taps.first.size();
+  const int stride = taps.stride;
+  const int16_t* high = taps.exact_high.data();
+  const int16_t* low = taps.exact_low.data();
+  const auto quad = [&](size_t i) HWY_ATTR {
+    const int32_t* first = taps.first.data() + i;
+    const auto at = static_cast<ptrdiff_t>(i) * stride;
+    if (stride == 4) {
+      return ExactValue(Quad(in, first, high + at), Quad(in, first, low + at));
+    }
+    return ExactValue(LongQuad(in, first, high + at, stride),
+                      LongQuad(in, first, low + at, stride));
+  };
+  for (size_t i = 0; i < padded; i += 16) {
+    hn::StoreU(PackWords(PackInts(quad(i), quad(i + 4)),
+                         PackInts(quad(i + 8), quad(i + 12))),
+               Bytes16(), out + i);
+  }
+}
+
+void RoundColumns2T(const int16_t* in, const FixedTaps& taps, uint8_t* first,
+                    uint8_t* second) {
+  alignas(16) static constexpr uint8_t kApart[16] = {0, 2, 4, 6, 8, 10, 12, 14,
+                                                     1, 3, 5, 7, 9, 11, 13, 15};
+  const Bytes16 d8;
+  const hn::Half<Bytes16> half;
+  const auto padded = taps.first.size();
+  const int stride = taps.stride;
+  const auto sums = [&](size_t i,
+                        const std::vector<int16_t>& weights) HWY_ATTR {
+    const int16_t* w = weights.data() + static_cast<ptrdiff_t>(i) * stride;
+    return FoldTwo(SumOfTwo(in + 2 * taps.first[i], w, stride),
+                   SumOfTwo(in + 2 * taps.first[i + 1], w + stride, stride));
+  };
+  const auto two = [&](size_t i) HWY_ATTR {
+    return ExactValue(sums(i, taps.exact_high), sums(i, taps.exact_low));
+  };
+  for (size_t i = 0; i < padded; i += 8) {
+    const auto pairs = PackWords(PackInts(two(i), two(i + 2)),
+                                 PackInts(two(i + 4), two(i + 6)));
+    const auto apart = hn::TableLookupBytes(pairs, hn::Load(d8, kApart));
+    hn::StoreU(hn::LowerHalf(half, apart), half, first + i);
+    hn::StoreU(hn::UpperHalf(half, apart), half, second + i);
+  }
+}
+
+template <int kChannels>
+void RoundPixels(const int16_t* in, const FixedTaps& taps, uint8_t* rgbx) {
+  const auto padded = taps.first.size();
+  const int stride = taps.stride;
+  const auto pixel = [&](size_t i) HWY_ATTR {
+    const auto at = static_cast<ptrdiff_t>(i) * stride;
+    const int16_t* from = in + kChannels * taps.first[i];
+    return ExactValue(
+        PixelSum<kChannels, 0>(from, taps.exact_high.data() + at, stride),
+        PixelSum<kChannels, 0>(from, taps.exact_low.data() + at, stride));
+  };
+  for (size_t i = 0; i < padded; i += 4) {
+    hn::StoreU(PackWords(PackInts(pixel(i), pixel(i + 1)),
+                         PackInts(pixel(i + 2), pixel(i + 3))),
+               Bytes16(), rgbx + 4 * i);
+  }
+}
+
+void RoundColumns4T(const int16_t* in, const FixedTaps& taps, uint8_t* rgbx) {
+  taps.request.channels == 3 ? RoundPixels<3>(in, taps, rgbx)
+                             : RoundPixels<4>(in, taps, rgbx);
+}
+
 void FilterColumns1T(const int16_t* in, const FixedTaps& taps, int16_t* out) {
   taps.weight_bits == 15 ? Columns1<15>(in, taps, out)
                          : Columns1<14>(in, taps, out);
@@ -573,6 +661,9 @@ HWY_EXPORT(FilterRowsT);
 HWY_EXPORT(FilterColumns1T);
 HWY_EXPORT(FilterColumns2T);
 HWY_EXPORT(FilterColumns4T);
+HWY_EXPORT(RoundColumns1T);
+HWY_EXPORT(RoundColumns2T);
+HWY_EXPORT(RoundColumns4T);
 HWY_EXPORT(PickColumns1T);
 HWY_EXPORT(PickColumns2T);
 HWY_EXPORT(PickColumns4T);
@@ -594,6 +685,19 @@ void FilterColumns2(const int16_t* in, const FixedTaps& taps, int16_t* first,
 
 void FilterColumns4(const int16_t* in, const FixedTaps& taps, uint8_t* rgbx) {
   HWY_DYNAMIC_DISPATCH(FilterColumns4T)(in, taps, rgbx);
+}
+
+void RoundColumns1(const int16_t* in, const FixedTaps& taps, uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(RoundColumns1T)(in, taps, out);
+}
+
+void RoundColumns2(const int16_t* in, const FixedTaps& taps, uint8_t* first,
+                   uint8_t* second) {
+  HWY_DYNAMIC_DISPATCH(RoundColumns2T)(in, taps, first, second);
+}
+
+void RoundColumns4(const int16_t* in, const FixedTaps& taps, uint8_t* rgbx) {
+  HWY_DYNAMIC_DISPATCH(RoundColumns4T)(in, taps, rgbx);
 }
 
 void PickColumns1(const uint8_t* in, const FixedTaps& taps, uint8_t* out) {

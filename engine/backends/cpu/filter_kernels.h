@@ -21,7 +21,8 @@ namespace preprocd {
 inline constexpr size_t kStagedPadding = 64;
 
 // out[i] = sum over k of (rows[k][i] - 128) * weights[k] / 2^7, rounded per
-// tap. With count == 1 and weights[0] == 32767 the factor is exactly 2^8.
+// tap. With count == 1 and weights[0] == 32767 the factor is exactly 2^8, with
+// 128 it is 1.
 // Reads `size` bytes of every row and writes `size` samples.
 void FilterRows(const uint8_t* const* rows, const int16_t* weights, int count,
                 size_t size, int16_t* out);
@@ -34,6 +35,14 @@ void FilterColumns2(const int16_t* in, const FixedTaps& taps, int16_t* first,
                     int16_t* second);
 // 3 or 4 channels, rounded to 8 bits (half up) and clamped; RGBX out, padded.
 void FilterColumns4(const int16_t* in, const FixedTaps& taps, uint8_t* rgbx);
+
+// Along one row of samples minus 128 (fraction 0), rounded to 8 bits (half
+// up, kBetweenAxesTie) and clamped, with the exact weights; padded bytes out.
+// REQUIRES: RoundsBetweenAxes, a table made for that number of channels.
+void RoundColumns1(const int16_t* in, const FixedTaps& taps, uint8_t* out);
+void RoundColumns2(const int16_t* in, const FixedTaps& taps, uint8_t* first,
+                   uint8_t* second);
+void RoundColumns4(const int16_t* in, const FixedTaps& taps, uint8_t* rgbx);
 
 // One sample per result; rows of 8-bit samples in (not read beyond their
 // end), padded rows out. REQUIRES: taps.count == 1, made for that number of

@@ -85,13 +85,26 @@ void Quantize(const std::vector<double>& exact, int one, int16_t* out) {
   }
 }
 
+// The weights in 22 bits, split so that 16-bit products can be used.
+void AddExactWeights(const std::vector<double>& exact, size_t at,
+                     FixedTaps& t) {
+  for (size_t k = 0; k < exact.size(); ++k) {
+    const auto high = std::lround(exact[k] * (1 << 14));
+    const auto low = std::lround(exact[k] * (1 << 22)) - (high << 8);
+    t.exact_high[at + k] = static_cast<int16_t>(high);
+    t.exact_low[at + k] = static_cast<int16_t>(low);
+  }
+}
+
 int StrideOf(const AxisRequest& r, int count) {
   if (r.channels == 0) return count;
   switch (r.channels) {
     case 1:
       return count <= 4 ? 4 : (count + 7) / 8 * 8;
     case 2:
-      return count <= 2 ? 2 : (count + 3) / 4 * 4;
+      // The exact sums take two channels four taps at a time.
+      return count <= 2 && !RoundsBetweenAxes(r.filter) ? 2
+                                                        : (count + 3) / 4 * 4;
     default:
       return (count + 1) / 2 * 2;
   }
@@ -218,13 +231,19 @@ void FillTables(const std::vector<Window>& windows, FixedTaps& t) {
                         FixedTaps::kBlock * FixedTaps::kBlock;
   t.first.assign(padded, 0);
   t.weights.assign(padded * static_cast<size_t>(t.stride), 0);
+  const bool exact = RoundsBetweenAxes(r.filter) && r.channels != 0;
+  if (exact) {
+    t.exact_high.assign(t.weights.size(), 0);
+    t.exact_low.assign(t.weights.size(), 0);
+  }
   t.identity = t.count == 1;
   t.doubled = t.count == 1;
   for (size_t d = 0; d < windows.size(); ++d) {
     const int first = windows[d].lo - t.begin;
     t.first[d] = first;
-    Quantize(windows[d].weights, one,
-             t.weights.data() + d * static_cast<size_t>(t.stride));
+    const size_t at = d * static_cast<size_t>(t.stride);
+    Quantize(windows[d].weights, one, t.weights.data() + at);
+    if (exact) AddExactWeights(windows[d].weights, at, t);
     t.identity = t.identity && first == static_cast<int>(d);
     t.doubled = t.doubled && first == static_cast<int>(d / 2);
   }

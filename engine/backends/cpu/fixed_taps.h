@@ -64,6 +64,10 @@ struct FixedTaps {
   std::vector<int16_t> weights;
   int stride = 0;
   int weight_bits = 15;
+  // Filters that round between the axes, along rows: the weights again, in
+  // 22 bits: high * 2^8 + low.
+  std::vector<int16_t> exact_high;
+  std::vector<int16_t> exact_low;
   // count == 1 and first[d] == d.
   bool identity = false;
   // count == 1 and first[d] == d / 2: every sample stands for two.

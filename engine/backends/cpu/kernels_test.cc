@@ -271,6 +271,69 @@ TEST(FilterColumnsTest, WeightedSumsAlongARow) {
   });
 }
 
+void CheckRoundColumns(const AxisRequest& request, Fill fill) {
+  const auto taps = MakeFixedTaps(request);
+  ASSERT_NE(taps, nullptr);
+  if (taps->count == 1) return;
+  const auto channels = static_cast<size_t>(request.channels);
+  const auto size = static_cast<size_t>(request.destination_extent);
+  const std::vector<int16_t> in =
+      StagedRow(static_cast<size_t>(taps->extent) * channels, 0, fill, 5);
+  const size_t slack = taps->first.size() - size;
+  const size_t step = channels <= 2 ? 1 : 4;
+  std::array<Guarded<uint8_t>, 2> out = {
+      Guarded<uint8_t>(size * step, slack * step),
+      Guarded<uint8_t>(size, slack)};
+  switch (channels) {
+    case 1:
+      RoundColumns1(in.data(), *taps, out[0].data());
+      break;
+    case 2:
+      RoundColumns2(in.data(), *taps, out[0].data(), out[1].data());
+      break;
+    default:
+      RoundColumns4(in.data(), *taps, out[0].data());
+      break;
+  }
+  ASSERT_TRUE(out[0].Intact() && out[1].Intact());
+  for (size_t d = 0; d < size; ++d) {
+    for (size_t c = 0; c < channels; ++c) {
+      int64_t sum = (int64_t{128} << 22) + (1 << 21) + (1 << 10);
+      for (int k = 0; k < taps->count; ++k) {
+        const size_t w =
+            d * static_cast<size_t>(taps->stride) + static_cast<size_t>(k);
+        const size_t at =
+            (static_cast<size_t>(taps->first[d]) + static_cast<size_t>(k)) *
+                channels +
+            c;
+        sum +=
+            int64_t{in[at]} * (taps->exact_high[w] * 256 + taps->exact_low[w]);
+      }
+      const uint8_t got = channels <= 2 ? out[c][d] : out[0][4 * d + c];
+      ASSERT_EQ(got, ToByte(static_cast<int>(sum >> 22)))
+          << "at " << d << " channel " << c;
+    }
+  }
+}
+
+TEST(RoundColumnsTest, ExactSumsToBytes) {
+  OnEveryTarget([] {
+    for (int size = 1; size <= static_cast<int>(kMaxSize); ++size) {
+      const Filter filter =
+          size % 2 == 0 ? Filter::kLanczos3 : Filter::kBicubicAa;
+      for (int channels = 1; channels <= 4; ++channels) {
+        for (const AxisRequest& r : RequestsFor(size, filter, channels)) {
+          SCOPED_TRACE(testing::Message()
+                       << FilterName(filter) << " " << r.shown_extent << " to "
+                       << size << ", " << channels << " channels");
+          CheckRoundColumns(r, static_cast<Fill>(size % 4));
+          if (testing::Test::HasFatalFailure()) return;
+        }
+      }
+    }
+  });
+}
+
 void CheckPicks(const AxisRequest& request, Fill fill) {
   const auto taps = MakeFixedTaps(request);
   ASSERT_NE(taps, nullptr);

@@ -7,8 +7,8 @@
 namespace preprocd {
 namespace {
 
-// The weight that makes bytes staged samples of filters with lobes.
-constexpr int16_t kWidenLobes = 1 << 13;
+// The weight that makes bytes samples minus 128 (FilterRows).
+constexpr int16_t kWhole = 128;
 
 // Bytes per destination sample of a row of bytes.
 size_t PickedBytes(size_t channels) { return channels < 3 ? channels : 4; }
@@ -31,7 +31,7 @@ PlaneSampler::PlaneSampler(const StoredPlane& plane, bool transposed,
               down.begin + down.extent - 1, down.count, arena) {
   if (raw) return;
   const size_t pixel = PickedBytes(channels_);
-  if (rows_first_ && down.count > 1) {
+  if (rows_first_ && (down.count > 1 || along.count > 1)) {
     slots_ = down.count;
     picked_bytes_ = padded_ * pixel + 64;
     picked_ = arena.Take<uint8_t>(picked_bytes_ * static_cast<size_t>(slots_));
@@ -84,7 +84,7 @@ void PlaneSampler::Sample(int y) {
       down_.weights.data() + d * static_cast<size_t>(down_.stride);
   if (raw_) {
     rows_[0] = source_.Row(first);
-  } else if (rows_first_ && down_.count > 1) {
+  } else if (slots_ > 0) {
     SampleDown(first, weights);
   } else if (along_.count > 1) {
     SampleFiltered(first, weights);
@@ -95,23 +95,16 @@ void PlaneSampler::Sample(int y) {
 
 void PlaneSampler::Along(const uint8_t* in, std::array<uint8_t*, 2> out) const {
   if (along_.count > 1) {
-    const int16_t one = kWidenLobes;
-    FilterRows(&in, &one, 1, static_cast<size_t>(along_.extent) * channels_,
+    FilterRows(&in, &kWhole, 1, static_cast<size_t>(along_.extent) * channels_,
                column_);
     switch (channels_) {
       case 1:
-        FilterColumns1(column_, along_, words_[0]);
-        break;
+        return RoundColumns1(column_, along_, out[0]);
       case 2:
-        FilterColumns2(column_, along_, words_[0], words_[1]);
-        break;
+        return RoundColumns2(column_, along_, out[0], out[1]);
       default:
-        return FilterColumns4(column_, along_, out[0]);
+        return RoundColumns4(column_, along_, out[0]);
     }
-    for (size_t i = 0; i < channels_; ++i) {
-      RoundRow(words_[i], fraction_, padded_, out[i]);
-    }
-    return;
   }
   switch (channels_) {
     case 1:

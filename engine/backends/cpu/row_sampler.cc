@@ -60,7 +60,8 @@ const float* RowSampler::RingRow(int source_y) {
     }
     if (round_rows_) {
       for (size_t i = 0; i < channels_ * width_; ++i) {
-        base[i] = RoundHalfUp(std::min(std::max(base[i], 0.0f), 255.0f));
+        const float v = base[i] + static_cast<float>(kBetweenAxesTie);
+        base[i] = RoundHalfUp(std::min(std::max(v, 0.0f), 255.0f));
       }
     }
   }

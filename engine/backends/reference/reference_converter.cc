@@ -236,7 +236,7 @@ class Reference {
         !RoundsBetweenAxes(plan_.filter) || taps_x_.count == 1) {
       return sum;
     }
-    for (double& c : sum) c = RoundHalfAway(Clamp8(c));
+    for (double& c : sum) c = std::floor(Clamp8(c + kBetweenAxesTie) + 0.5);
     return sum;
   }
 
