@@ -81,9 +81,12 @@ void JpegBaselineDecoder::PlaceBlocks() {
   for (size_t c = 0; c < static_cast<size_t>(header_.component_count); ++c) {
     const JpegScanTables::Component& component = scratch_->tables.components[c];
     const auto h = static_cast<size_t>(header_.components[c].h);
+    const JpegPlane plane = JpegPlaneOf(header_, static_cast<int>(c));
     for (int y = 0; y < header_.components[c].v; ++y) {
-      rows_[static_cast<size_t>(block_rows_++)] = {c, y, extent / 2, extent,
-                                                   static_cast<int>(h)};
+      BlockRow& row = rows_[static_cast<size_t>(block_rows_++)];
+      row = {c, y, extent / 2, extent, static_cast<int>(h), 0, 0};
+      row.blocks_across = plane.coded_width / kDctSize;
+      row.blocks_down = CeilDiv(plane.height, kDctSize);
       for (size_t x = 0; x < h; ++x) {
         McuBlock& placed = blocks_[static_cast<size_t>(block++)];
         placed.component = c;
@@ -138,20 +141,13 @@ void JpegBaselineDecoder::TransformGroup(int first_mcu, int mcus,
                                          const JpegStripTargets& targets) {
   for (size_t i = 0; i < static_cast<size_t>(block_rows_); ++i) {
     const BlockRow& row = rows_[i];
-    const JpegComponent& component = header_.components[row.component];
-    const int x_ratio = header_.max_h / component.h;
-    const int y_ratio = header_.max_v / component.v;
     const int first = first_mcu * row.columns;
-    // Blocks that only fill up the last MCU of a row or column are dropped.
-    const int across =
-        CeilDiv(CeilDiv(header_.width, x_ratio), kDctSize) - first;
-    const int count = std::min(mcus * row.columns, across);
-    const int blocks_down = CeilDiv(CeilDiv(header_.height, y_ratio), kDctSize);
+    const int count = std::min(mcus * row.columns, row.blocks_across - first);
+    const int down = next_row_ * header_.components[row.component].v + row.row;
     const JpegPlaneTarget& target = targets[row.component];
     DctPair* pairs = scratch_->pairs.data() + row.first_pair;
     int done = 0;
-    if (target.data != nullptr && count > 0 &&
-        next_row_ * component.v + row.row < blocks_down) {
+    if (target.data != nullptr && count > 0 && down < row.blocks_down) {
       uint8_t* out =
           target.data +
           static_cast<size_t>(row.row * kDctSize) * target.stride_bytes +

@@ -58,6 +58,10 @@ class JpegBaselineDecoder {
     size_t first_pair = 0;  // among the coefficients
     size_t first_extent = 0;
     int columns = 0;  // blocks to an MCU
+    // Blocks of the plane; those that only fill up the last MCU of a row or
+    // column are dropped.
+    int blocks_across = 0;
+    int blocks_down = 0;
   };
   struct Scratch;
 

@@ -4,9 +4,11 @@
 #include "engine/codec/jpeg_baseline_decoder.h"
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include <algorithm>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "engine/codec/jpeg_strip_decoder.h"
@@ -138,8 +140,21 @@ TEST(JpegBaselineTest, EverySizeAndQuality) {
   }
 }
 
-// Longer than a window of entropy-coded data, with and without restarts.
-TEST(JpegBaselineTest, LargeNoisyPictures) {
+// Longer than a window of entropy-coded data, with and without restarts, on
+// every Highway target.
+class LargePictureTest : public testing::TestWithParam<int64_t> {
+ protected:
+  LargePictureTest() { hwy::SetSupportedTargetsForTest(GetParam()); }
+  ~LargePictureTest() override { hwy::SetSupportedTargetsForTest(0); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Targets, LargePictureTest,
+                         testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
+                         [](const auto& target) {
+                           return std::string(hwy::TargetName(target.param));
+                         });
+
+TEST_P(LargePictureTest, EqualsTheLibrary) {
   JpegBaselineDecoder decoder;
   for (const int interval : {0, 1, 50, 5000}) {
     JpegRecipe recipe = Recipe420(640, 400);

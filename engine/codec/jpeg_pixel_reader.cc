@@ -8,13 +8,10 @@
 namespace preprocd {
 namespace {
 
-constexpr int kBlock = 8;
 constexpr uint8_t kNoColor = 128;
 
-int CeilDiv(int value, int divisor) { return (value + divisor - 1) / divisor; }
-
-size_t RowStride(int width) {
-  return static_cast<size_t>(CeilDiv(width, kBlock) * kBlock) + kRowPadding;
+size_t RowStride(const JpegPlane& plane) {
+  return static_cast<size_t>(plane.coded_width) + kRowPadding;
 }
 
 }  // namespace
@@ -22,14 +19,11 @@ size_t RowStride(int width) {
 bool JpegPixelReader::Prepare(const JpegHeader& header,
                               const DecodeOptions& options) {
   plane_count_ = static_cast<size_t>(header.component_count);
-  x_ratio_ = y_ratio_ = 1;
-  if (plane_count_ > 1) {
-    const JpegHeader::Ratio ratio = header.chroma_ratio();
-    x_ratio_ = ratio.x;
-    y_ratio_ = ratio.y;
-  }
+  const JpegPlane chroma = JpegPlaneOf(header, header.component_count - 1);
+  x_ratio_ = chroma.x_ratio;
+  y_ratio_ = chroma.y_ratio;
   // As libjpeg: chroma of one or two columns has no triangle across.
-  const bool narrow = x_ratio_ == 2 && CeilDiv(header.width, 2) <= 2;
+  const bool narrow = x_ratio_ == 2 && chroma.width <= 2;
   upsampling_ = x_ratio_ * y_ratio_ == 1          ? Upsampling::kNone
                 : options.fancy_chroma && !narrow ? Upsampling::kTriangle
                                                   : Upsampling::kReplicate;
@@ -38,19 +32,17 @@ bool JpegPixelReader::Prepare(const JpegHeader& header,
   size_t bytes = 0;
   for (size_t c = 0; c < plane_count_; ++c) {
     Plane& plane = planes_[c];
-    const bool luma = c == 0;
-    plane.width = luma ? header.width : CeilDiv(header.width, x_ratio_);
-    plane.height = luma ? header.height : CeilDiv(header.height, y_ratio_);
-    plane.stride = RowStride(plane.width);
-    plane.kept_rows = !needs_neighbours ? 0 : luma ? 1 : 2;
-    plane.strip_rows = header.components[c].v * kBlock;
+    const JpegPlane shape = JpegPlaneOf(header, static_cast<int>(c));
+    plane.width = shape.width;
+    plane.height = shape.height;
+    plane.strip_rows = shape.strip_rows;
+    plane.stride = RowStride(shape);
+    plane.kept_rows = !needs_neighbours ? 0 : c == 0 ? 1 : 2;
     bytes +=
         plane.stride * static_cast<size_t>(plane.kept_rows + plane.strip_rows);
   }
-  const size_t wide = RowStride(header.width) + kRowPadding;
-  const size_t sums =
-      (RowStride(planes_[plane_count_ - 1].width) + 2 * kRowPadding) *
-      sizeof(uint16_t);
+  const size_t wide = RowStride(JpegPlaneOf(header, 0)) + kRowPadding;
+  const size_t sums = (RowStride(chroma) + 2 * kRowPadding) * sizeof(uint16_t);
   if (!scratch_.Reserve(sums + bytes + 2 * wide).ok()) return false;
   // Padding is read, and must be the same in every run.
   memset(scratch_.data(), kNoColor, sums + bytes + 2 * wide);

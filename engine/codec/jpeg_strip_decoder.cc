@@ -20,7 +20,9 @@ constexpr int kMidGrey = 128;
 
 int CeilDiv(int value, int divisor) { return (value + divisor - 1) / divisor; }
 
-JpegPlane PlaneOf(const JpegHeader& header, int index) {
+}  // namespace
+
+JpegPlane JpegPlaneOf(const JpegHeader& header, int index) {
   const JpegComponent& component =
       header.components[static_cast<size_t>(index)];
   JpegPlane plane;
@@ -32,8 +34,6 @@ JpegPlane PlaneOf(const JpegHeader& header, int index) {
   plane.strip_rows = component.v * kBlock;
   return plane;
 }
-
-}  // namespace
 
 class JpegStripDecoder::Session {
  public:
@@ -91,7 +91,7 @@ absl::Status JpegStripDecoder::Session::Begin(std::span<const std::byte> bytes,
   header_ = header;
   options_ = options;
   for (int i = 0; i < header.component_count; ++i) {
-    planes_[static_cast<size_t>(i)] = PlaneOf(header, i);
+    planes_[static_cast<size_t>(i)] = JpegPlaneOf(header, i);
   }
   strip_count_ = CeilDiv(header.height, header.max_v * kBlock);
   next_strip_ = 0;

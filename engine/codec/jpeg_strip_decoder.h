@@ -48,6 +48,9 @@ struct JpegPlane {
   int y_ratio = 1;
 };
 
+// REQUIRES: 0 <= index < header.component_count.
+JpegPlane JpegPlaneOf(const JpegHeader& header, int index);
+
 // Where a plane's next strip goes: row r of the strip at data + r * stride.
 // REQUIRES: stride_bytes >= JpegPlane::coded_width and strip_rows writable
 // rows of coded_width bytes; no alignment. Without data the plane is decoded,
