@@ -145,21 +145,27 @@ void AddPixelOptions(CLI::App& command, ConvertOptions& options) {
 }  // namespace
 
 void AddConvertOptions(CLI::App& command, ConvertOptions& options) {
-  AddParsed(command, "--raw", &options.raw, ParseRaw,
-            "FILE holds raw pixels: FORMAT:WxH[:stride=N][:offset=N]");
   AddParsed(command, "--size", &options.size, ParseSize,
             "WxH of the result (default: that of the upright source)");
   AddParsed(command, "--fit", &options.fit, ParseEnum<v1::Fit>,
             "stretch | letterbox | cover | place (default stretch)");
   AddParsed(command, "--place", &options.place, ParseRect,
             "X,Y,W,H in the result where the picture goes");
+  AddParsed(command, "--crop", &options.crop, ParseRect,
+            "X,Y,W,H of the stored source that is used");
+  AddRenderOptions(command, options);
+  command.add_flag("--fast-scale", options.fast_scale,
+                   "let the JPEG decoder shrink by itself; less exact");
+}
+
+void AddRenderOptions(CLI::App& command, ConvertOptions& options) {
+  AddParsed(command, "--raw", &options.raw, ParseRaw,
+            "FILE holds raw pixels: FORMAT:WxH[:stride=N][:offset=N]");
   AddParsed(command, "--letterbox-rule", &options.letterbox_rule,
             ParseEnum<v1::LetterboxRule>,
             "center | ultralytics | topleft (default center)");
   AddParsed(command, "--pad", &options.pad, ParseColor,
             "R,G,B[,A] of the padding (default 114,114,114)");
-  AddParsed(command, "--crop", &options.crop, ParseRect,
-            "X,Y,W,H of the stored source that is used");
   command.add_option("--orientation", options.orientation,
                      "1..8 turns the source as EXIF defines it; exif takes "
                      "what the file states (default 1: as stored)");
@@ -170,8 +176,6 @@ void AddConvertOptions(CLI::App& command, ConvertOptions& options) {
                      "-1 background, 0 normal, 1 high");
   command.add_flag("--lenient", options.lenient,
                    "damaged files: give what can be read, with a warning");
-  command.add_flag("--fast-scale", options.fast_scale,
-                   "let the JPEG decoder shrink by itself; less exact");
 }
 
 absl::StatusOr<std::vector<std::string>> ParseBackends(

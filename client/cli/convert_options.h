@@ -1,5 +1,5 @@
-// The options of `convert` and `explain`, and the request that they make.
-// Thread-safety: compatible (values only).
+// The options of `convert`, `explain` and `tile`, and the request that they
+// make. Thread-safety: compatible (values only).
 #ifndef CLIENT_CLI_CONVERT_OPTIONS_H_
 #define CLIENT_CLI_CONVERT_OPTIONS_H_
 
@@ -44,6 +44,9 @@ struct ConvertOptions {
 
 // Adds every option but the file and the output to `command`.
 void AddConvertOptions(CLI::App& command, ConvertOptions& options);
+// Of these the ones that do not say which part of the source goes where:
+// neither size, fit, place nor crop, nor fast-scale.
+void AddRenderOptions(CLI::App& command, ConvertOptions& options);
 
 // The request without the places of its pictures; for raw input the source
 // has its layout.

@@ -53,6 +53,7 @@ void AddCommands(CLI::App& app, Selection& selection) {
   AddEncodeCommand(app, selection);
   AddExplainCommand(app, selection);
   AddTileCommand(app, selection);
+  AddMergeCommand(app, selection);
   AddStatusCommand(app, selection);
   AddCapabilitiesCommand(app, selection);
   AddSessionsCommand(app, selection);

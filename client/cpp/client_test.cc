@@ -95,6 +95,9 @@ class FakeDaemon {
                            ->name());
       for (UniqueFd& fd : packet.fds) fds_.push_back(std::move(fd));
     }
+    if (frame.tile().progress()) {
+      for (int i = 0; i < 3; ++i) SendProgress(connection, frame, i);
+    }
     ServerFrame reply;
     reply.set_request_id(frame.request_id());
     UniqueFd memory;
@@ -105,6 +108,18 @@ class FakeDaemon {
     EXPECT_EQ(
         SendPacket(connection,
                    std::as_bytes(std::span(bytes.data(), bytes.size())), fds),
+        absl::OkStatus());
+  }
+
+  static void SendProgress(int connection, const ClientFrame& frame,
+                           int index) {
+    ServerFrame progress;
+    progress.set_request_id(frame.request_id());
+    progress.mutable_tile_progress()->add_tiles()->set_index(index);
+    const std::string bytes = progress.SerializeAsString();
+    EXPECT_EQ(
+        SendPacket(connection,
+                   std::as_bytes(std::span(bytes.data(), bytes.size())), {}),
         absl::OkStatus());
   }
 
@@ -141,6 +156,9 @@ class FakeDaemon {
         return;
       case ClientFrame::kPeek:  // answered with another call's reply
         reply.mutable_decode();
+        return;
+      case ClientFrame::kTile:
+        reply.mutable_tile()->set_rows(3);
         return;
       case ClientFrame::kEcho:
         reply.mutable_echo()->set_payload(frame.echo().payload());
@@ -189,6 +207,28 @@ class ClientTest : public ::testing::Test {
   std::optional<FakeDaemon> daemon_;
   std::unique_ptr<Session> session_;
 };
+
+TEST_F(ClientTest, TilesAreToldBeforeTheReply) {
+  Session& session = Open();
+  std::vector<int> told;
+  const auto reply = session.TileStream(
+      v1::TileRequest(), [&](const v1::TileProgress& progress) {
+        told.push_back(progress.tiles(0).index());
+        // Inference would go on from here: other calls work meanwhile.
+        EXPECT_EQ(session.Echo("x").value(), "x");
+      });
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_THAT(told, ElementsAre(0, 1, 2));
+  EXPECT_EQ(reply->rows(), 3);
+}
+
+TEST_F(ClientTest, ProgressThatWasNotAskedForIsDropped) {
+  v1::TileRequest request;
+  request.set_progress(true);
+  const auto reply = Open().Tile(request);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->rows(), 3);
+}
 
 TEST_F(ClientTest, WelcomeIsKept) {
   const Session& session = Open();
