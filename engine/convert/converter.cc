@@ -90,16 +90,6 @@ class HeldBuffers {
   PictureBuffers picture_;
 };
 
-// Whether a written byte is in the owner's memory at once: a copy is written
-// back later, a dma-buf needs its closing sync.
-bool WritesThrough(const PictureBuffers& picture) {
-  for (size_t i = 0; i < static_cast<size_t>(picture.count); ++i) {
-    const BufferKind kind = picture.buffers[i]->kind();
-    if (kind != BufferKind::kMemfd && kind != BufferKind::kHeap) return false;
-  }
-  return true;
-}
-
 // The first error of several threads.
 class FirstError {
  public:
@@ -121,6 +111,16 @@ class FirstError {
 };
 
 }  // namespace
+
+// Whether a written byte is in the owner's memory at once: a copy is written
+// back later, a dma-buf needs its closing sync.
+bool WritesThrough(const PictureBuffers& picture) {
+  for (size_t i = 0; i < static_cast<size_t>(picture.count); ++i) {
+    const BufferKind kind = picture.buffers[i]->kind();
+    if (kind != BufferKind::kMemfd && kind != BufferKind::kHeap) return false;
+  }
+  return true;
+}
 
 absl::Status MappedSource::Map(const ImageDesc& desc,
                                const PictureBuffers& picture) {

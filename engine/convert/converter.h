@@ -31,6 +31,10 @@ struct PictureBuffers {
   int count = 0;
 };
 
+// True when what is written to the mapping is seen by others at once: memfds
+// and private memory, neither copies nor device memory.
+bool WritesThrough(const PictureBuffers& picture);
+
 // The plan's source in mapped memory, kept mapped by this object.
 class MappedSource {
  public:

@@ -225,7 +225,8 @@ bool AreaBlends(Size source, Size destination) {
   return destination.width > source.width || destination.height > source.height;
 }
 
-bool RoundsBetweenAxes(Filter filter) {
+bool RoundsBetweenAxes(Filter filter, ColorFamily source) {
+  if (source == ColorFamily::kYuv) return false;
   return filter == Filter::kBicubicAa || filter == Filter::kLanczos3;
 }
 

@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "engine/image/geometry.h"
 #include "engine/image/orientation.h"
+#include "engine/image/pixel_format.h"
 
 namespace preprocd {
 
@@ -43,11 +44,12 @@ int NearestIndex(int d, int source_extent, int destination_extent);
 // True when kArea blends instead of averaging: an axis grows.
 bool AreaBlends(Size source, Size destination);
 
-// Filters that, at eight-bit precision, round and clamp to 8 bits between the
-// axes: along the rows first, then down. Pillow's definition of these two:
-// their lobes overshoot at hard edges, and the clamp in between shows there
-// (by up to 65 of 255).
-bool RoundsBetweenAxes(Filter filter);
+// Filters that, at eight-bit precision, round and clamp grey and rgb pictures
+// to 8 bits between the axes: along the rows first, then down. Pillow's
+// definition of these two: their lobes overshoot at hard edges, and the clamp
+// in between shows there (by up to 65 of 255). Pictures in YUV, which Pillow
+// does not scale, are rounded once.
+bool RoundsBetweenAxes(Filter filter, ColorFamily source);
 // Added before that rounding (half up): ties are common there, since weights
 // are ratios of small numbers, and must not depend on the last bit of an
 // arithmetic.

@@ -2,10 +2,12 @@
 // battery: a check that cannot fail proves nothing.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "engine/backends/registry.h"
 #include "engine/base/status_macros.h"
 #include "tests/conformance/battery.h"
+#include "tests/conformance/random_case.h"
 
 namespace preprocd {
 namespace {
@@ -43,6 +46,33 @@ TEST(ConformanceTest, EveryAvailableBackendMatchesTheReference) {
     EXPECT_GT(result.proven, 1000) << name;
     printf("backend %s proven: %d cases, %d declined with a reason\n",
            name.c_str(), result.proven, result.declined);
+  }
+}
+
+// Whole vectors and every combination: what the lists above cannot
+// enumerate.
+TEST(ConformanceTest, RandomRequestsMatchTheReference) {
+  constexpr int kCases = 1500;
+  constexpr int kMaxSide = 150;
+  const auto reference = Make("reference");
+  std::minstd_rand random(20);
+  std::vector<BatteryCase> cases;
+  for (int i = 0; i < kCases; ++i) {
+    std::array<uint8_t, kRandomCaseBytes> bytes = {};
+    for (uint8_t& b : bytes) b = static_cast<uint8_t>(random() >> 9);
+    cases.push_back(CaseFromBytes(bytes, kMaxSide));
+  }
+  for (const std::unique_ptr<Converter>& backend : MakeBackends()) {
+    const Capabilities& c = backend->capabilities();
+    if (!c.available || c.name == "reference") continue;
+    const BatteryResult result = RunBattery(*backend, *reference, cases, 20);
+    EXPECT_TRUE(result.failures.empty())
+        << c.name << ":\n"
+        << absl::StrJoin(result.failures, "\n");
+    // A third is declined: YUV destinations take u8 without a dtype stage.
+    EXPECT_GT(result.proven, kCases / 2);
+    printf("backend %s: %d random requests proven, %d declined\n",
+           std::string(c.name).c_str(), result.proven, result.declined);
   }
 }
 

@@ -118,6 +118,43 @@ class Bench {
                {1920, 1080}, Fit::kStretch, Filter::kNearest);
   }
 
+  // W6: 640x640 tiles of a 4K frame at steps of 512, the last row and column
+  // moved back inside, into one batch.
+  void AddTiles() {
+    constexpr int kSide = 640;
+    const Picture frame =
+        MakePicture(PixelFormat::kNv12, DType::kU8, 3840, 2160);
+    const std::vector<int> columns = {0,    512,  1024, 1536,
+                                      2048, 2560, 3072, 3200};
+    const std::vector<int> rows = {0, 512, 1024, 1520};
+    // One tall picture, higher than a picture may be by itself.
+    Picture batch = MakePicture(PixelFormat::kRgb, DType::kU8, kSide, kSide);
+    batch.buffer = *AllocateBuffer(
+        AllocatorKind::kHeap,
+        RequiredBytes(batch.desc) * columns.size() * rows.size(), "bench");
+    std::vector<ConvertPlan> plans;
+    for (const int y : rows) {
+      for (const int x : columns) {
+        ImageDesc tile =
+            *MakeImageDesc(PixelFormat::kRgb, DType::kU8, kSide, kSide);
+        tile.planes[0].offset_bytes =
+            plans.size() * kSide * tile.planes[0].stride_bytes;
+        ConvertSpec spec;
+        spec.source_rect = Rect{x, y, kSide, kSide};
+        plans.push_back(*engine_->Plan(frame.desc, tile, spec, false));
+      }
+    }
+    cases_.push_back({"W6/preprocd_tiles/t" + std::to_string(threads_),
+                      [this, frame, batch, plans] {
+                        WorkReport report;
+                        const absl::Status status = engine_->ConvertBatch(
+                            plans, frame.buffers(), batch.buffers(),
+                            [](size_t) {}, report);
+                        if (!status.ok()) abort();
+                      },
+                      {}});
+  }
+
   // Codec cases are the same with any number of threads.
   void AddCodec(const std::string& data) {
     const auto add = [this](const std::string& name,
@@ -191,6 +228,7 @@ int main(int argc, char** argv) {
     const std::regex regex(filter);
     preprocd::Bench bench(threads);
     bench.AddAll();
+    bench.AddTiles();
     bench.AddCodec(data);
     bench.Add(preprocd::MaskCases(threads));
     bench.Run(regex, repeat);

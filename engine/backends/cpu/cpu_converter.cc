@@ -16,6 +16,7 @@
 #include "engine/backends/cpu/row_sampler.h"
 #include "engine/backends/cpu/row_source.h"
 #include "engine/backends/cpu/row_writer.h"
+#include "engine/backends/cpu/tile_strips.h"
 #include "engine/base/status_macros.h"
 #include "engine/convert/planner.h"
 
@@ -132,7 +133,9 @@ class Renderer {
     }
     RowSampler sampler(
         source_, taps_x_, taps_y_,
-        plan_.precision != Precision::kFull && RoundsBetweenAxes(plan_.filter),
+        plan_.precision != Precision::kFull &&
+            RoundsBetweenAxes(plan_.filter,
+                              GetPixelFormatInfo(plan_.source.format).family),
         scratch);
     if (to_.family == ColorFamily::kYuv) {
       RenderYuv(begin, end, rows, sampler, scratch);
@@ -255,6 +258,31 @@ class CpuConverter : public Converter {
     }
     RETURN_IF_ERROR(to.Finish());
     return from.bytes_copied() + to.bytes_copied();
+  }
+
+  absl::StatusOr<uint64_t> ConvertMany(std::span<const ConvertPlan> plans,
+                                       const PictureBuffers& source,
+                                       const PictureBuffers& destination,
+                                       RowPool& pool,
+                                       PictureFinished finished) override {
+    if (CanShareStrips(plans) && WritesThrough(destination)) {
+      MappedSource from;
+      RETURN_IF_ERROR(from.Map(plans[0].source, source));
+      const auto to = std::make_unique<MappedDestination[]>(plans.size());
+      std::vector<ImageView> tiles(plans.size());
+      for (size_t i = 0; i < plans.size(); ++i) {
+        RETURN_IF_ERROR(to[i].Map(plans[i].destination, destination));
+        tiles[i] = to[i].view();
+      }
+      if (RenderStrips(plans, from.view(), tiles, fixed_tables_, pool,
+                       finished)) {
+        for (size_t i = 0; i < plans.size(); ++i) {
+          RETURN_IF_ERROR(to[i].Finish());
+        }
+        return from.bytes_copied();
+      }
+    }
+    return Converter::ConvertMany(plans, source, destination, pool, finished);
   }
 
  private:

@@ -38,7 +38,7 @@ void FilterColumns4(const int16_t* in, const FixedTaps& taps, uint8_t* rgbx);
 
 // Along one row of samples minus 128 (fraction 0), rounded to 8 bits (half
 // up, kBetweenAxesTie) and clamped, with the exact weights; padded bytes out.
-// REQUIRES: RoundsBetweenAxes, a table made for that number of channels.
+// REQUIRES: a table with request.rounds for that number of channels.
 void RoundColumns1(const int16_t* in, const FixedTaps& taps, uint8_t* out);
 void RoundColumns2(const int16_t* in, const FixedTaps& taps, uint8_t* first,
                    uint8_t* second);

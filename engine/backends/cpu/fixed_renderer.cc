@@ -46,6 +46,7 @@ Axes MakeAxes(const ConvertPlan& plan, const StoredPlane& plane,
   axes.along.fancy = plan.chroma == ChromaUpsampling::kFancy;
   axes.down = axes.along;
   axes.down.channels = 0;
+  axes.along.rounds = RoundsBetweenAxes(plan.filter, from.family);
   axes.down.shown_extent = p.shown.height;
   axes.down.destination_extent = p.destination.height;
   AxisRequest& x = transposed ? axes.down : axes.along;
@@ -428,6 +429,17 @@ class FixedRenderer::Band {
 void FixedRenderer::RenderRows(int begin, int end) const {
   Band band(*this);
   for (int y = begin; y < end; ++y) band.Render(y);
+}
+
+void FixedRenderer::RenderEach(int begin, int end,
+                               absl::FunctionRef<bool(int y)> wanted,
+                               absl::FunctionRef<void(int y)> done) const {
+  Band band(*this);
+  for (int y = begin; y < end; ++y) {
+    if (!wanted(y)) continue;
+    band.Render(y);
+    done(y);
+  }
 }
 
 }  // namespace preprocd

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 
+#include "absl/functional/function_ref.h"
 #include "engine/backends/cpu/element_table.h"
 #include "engine/backends/cpu/fixed_taps.h"
 #include "engine/backends/cpu/pixel_kernels.h"
@@ -37,6 +38,11 @@ class FixedRenderer {
 
   // Destination rows [begin, end), whole width.
   void RenderRows(int begin, int end) const;
+
+  // The rows of [begin, end) that are `wanted`, telling `done` of each before
+  // the next one is written.
+  void RenderEach(int begin, int end, absl::FunctionRef<bool(int y)> wanted,
+                  absl::FunctionRef<void(int y)> done) const;
 
  private:
   struct Plane {

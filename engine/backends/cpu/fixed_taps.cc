@@ -103,8 +103,7 @@ int StrideOf(const AxisRequest& r, int count) {
       return count <= 4 ? 4 : (count + 7) / 8 * 8;
     case 2:
       // The exact sums take two channels four taps at a time.
-      return count <= 2 && !RoundsBetweenAxes(r.filter) ? 2
-                                                        : (count + 3) / 4 * 4;
+      return count <= 2 && !r.rounds ? 2 : (count + 3) / 4 * 4;
     default:
       return (count + 1) / 2 * 2;
   }
@@ -231,7 +230,7 @@ void FillTables(const std::vector<Window>& windows, FixedTaps& t) {
                         FixedTaps::kBlock * FixedTaps::kBlock;
   t.first.assign(padded, 0);
   t.weights.assign(padded * static_cast<size_t>(t.stride), 0);
-  const bool exact = RoundsBetweenAxes(r.filter) && r.channels != 0;
+  const bool exact = r.rounds;
   if (exact) {
     t.exact_high.assign(t.weights.size(), 0);
     t.exact_low.assign(t.weights.size(), 0);

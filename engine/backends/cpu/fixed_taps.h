@@ -34,6 +34,7 @@ struct AxisRequest {
   int shown_extent = 0;
   int destination_extent = 0;
   bool area_blends = false;  // AreaBlends, for Filter::kArea
+  bool rounds = false;       // RoundsBetweenAxes, for tables along rows
   // Stored luma index of shown sample i: origin + direction * i.
   int origin = 0;
   int direction = 1;
@@ -64,8 +65,7 @@ struct FixedTaps {
   std::vector<int16_t> weights;
   int stride = 0;
   int weight_bits = 15;
-  // Filters that round between the axes, along rows: the weights again, in
-  // 22 bits: high * 2^8 + low.
+  // request.rounds: the weights again, in 22 bits: high * 2^8 + low.
   std::vector<int16_t> exact_high;
   std::vector<int16_t> exact_low;
   // count == 1 and first[d] == d.

@@ -271,7 +271,8 @@ TEST(FilterColumnsTest, WeightedSumsAlongARow) {
   });
 }
 
-void CheckRoundColumns(const AxisRequest& request, Fill fill) {
+void CheckRoundColumns(AxisRequest request, Fill fill) {
+  request.rounds = true;
   const auto taps = MakeFixedTaps(request);
   ASSERT_NE(taps, nullptr);
   if (taps->count == 1) return;
@@ -427,6 +428,13 @@ struct PixelCase {
   std::array<std::vector<uint8_t>, 4> bytes;
   std::array<std::vector<int16_t>, 3> words;
 
+  // Staged samples beyond 0..255 are clamped before colour.
+  int Shown(size_t row, size_t i) const {
+    const int v = words[row][i];
+    if (in.yuv.shift == 6) return v;
+    return std::clamp(v, -(128 << kLobeFraction), 127 << kLobeFraction);
+  }
+
   Rgba At(size_t i) const {
     const auto centred = [](uint8_t b) { return (b - 128) * 256; };
     const auto& b = bytes;
@@ -445,7 +453,7 @@ struct PixelCase {
         return YuvPixel(in.yuv, centred(b[0][i]), centred(b[1][i / 2]),
                         centred(b[2][i / 2]));
       case PixelSource::kYuvStaged:
-        return YuvPixel(in.yuv, words[0][i], words[1][i], words[2][i]);
+        return YuvPixel(in.yuv, Shown(0, i), Shown(1, i), Shown(2, i));
       case PixelSource::kPlanes:
         return {{b[0][i], b[1][i], b[2][i],
                  in.rows[3] == nullptr ? uint8_t{255} : b[3][i]}};
@@ -486,7 +494,11 @@ PixelCase MakePixelCase(PixelSource source, bool flag, size_t size, Fill fill) {
   if (!flag) c.in.rows[3] = nullptr;
   if (source == PixelSource::kYuvStaged) {
     for (size_t i = 0; i < 3; ++i) {
-      c.words[i] = StagedRow(size, fraction, fill, static_cast<uint32_t>(i));
+      c.words[i] =
+          fraction == kLobeFraction
+              ? Filled<int16_t>(size + kStagedPadding, fill,
+                                static_cast<uint32_t>(i))
+              : StagedRow(size, fraction, fill, static_cast<uint32_t>(i));
       c.in.rows[i] = c.words[i].data();
     }
   }

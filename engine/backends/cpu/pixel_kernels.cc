@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "engine/backends/cpu/fixed_taps.h"
 #include "engine/backends/cpu/vector_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -191,7 +192,12 @@ template <int kShift>
 struct StagedSource {
   const PixelInput& in;
   HWY_INLINE WordVec Word(size_t row, size_t i) const {
-    return hn::LoadU(Words(), static_cast<const int16_t*>(in.rows[row]) + i);
+    const Words d;
+    const auto v = hn::LoadU(d, static_cast<const int16_t*>(in.rows[row]) + i);
+    if (kShift == 6) return v;
+    // Lobes overshoot 0..255.
+    constexpr int16_t kOne = 1 << kLobeFraction;
+    return hn::Min(hn::Max(v, hn::Set(d, -128 * kOne)), hn::Set(d, 127 * kOne));
   }
   template <Order kOrder>
   HWY_INLINE Pixels Load(size_t i) const {

@@ -23,7 +23,7 @@ PlaneSampler::PlaneSampler(const StoredPlane& plane, bool transposed,
       channels_(static_cast<size_t>(plane.channels)),
       padded_(along.first.size()),
       raw_(raw),
-      rows_first_(along.count == 1 || RoundsBetweenAxes(along.request.filter)),
+      rows_first_(along.count == 1 || along.request.rounds),
       staged_(channels_ < 3 && !raw && (along.count > 1 || down.count > 1)),
       fraction_(HasNegativeLobes(along.request.filter) ? kLobeFraction
                                                        : kPlainFraction),
@@ -63,7 +63,7 @@ size_t PlaneSampler::ScratchBytes(const StoredPlane& plane, bool transposed,
   size_t bytes =
       PlaneReader::StagedBytes(plane, transposed, along.extent, down.count) +
       3 * row;
-  if (along.count == 1 || RoundsBetweenAxes(along.request.filter)) {
+  if (along.count == 1 || along.request.rounds) {
     bytes += row * static_cast<size_t>(down.count);
   }
   if (along.count > 1) {

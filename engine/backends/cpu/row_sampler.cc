@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engine/backends/cpu/element_types.h"
+#include "engine/backends/cpu/fixed_taps.h"
 
 namespace preprocd {
 
@@ -116,7 +117,17 @@ void RowSampler::Sample(int y, const std::array<float*, kMaxChannels>& rows) {
     }
     empty = false;
   }
-  if (!empty) return;
+  if (!empty) {
+    // Colour is defined on 0..255; lobes overshoot.
+    if (!HasNegativeLobes(taps_y_.filter)) return;
+    for (size_t c = 0; c < channels_; ++c) {
+      float* out = rows[c];
+      for (size_t x = 0; x < width_; ++x) {
+        out[x] = std::min(std::max(out[x], 0.0f), 255.0f);
+      }
+    }
+    return;
+  }
   for (size_t c = 0; c < channels_; ++c) std::fill_n(rows[c], width_, 0.0f);
 }
 

@@ -233,7 +233,7 @@ class Reference {
       for (size_t c = 0; c < v.size(); ++c) sum[c] += w * v[c];
     }
     if (plan_.precision == Precision::kFull ||
-        !RoundsBetweenAxes(plan_.filter) || taps_x_.count == 1) {
+        !RoundsBetweenAxes(plan_.filter, from_.family) || taps_x_.count == 1) {
       return sum;
     }
     for (double& c : sum) c = std::floor(Clamp8(c + kBetweenAxesTie) + 0.5);
@@ -251,6 +251,8 @@ class Reference {
           FilteredAlong(px, taps_y_.first[static_cast<size_t>(py)] + j);
       for (size_t c = 0; c < v.size(); ++c) sum[c] += w * v[c];
     }
+    // Colour is defined on 0..255; lobes overshoot.
+    for (double& c : sum) c = Clamp8(c);
     return sum;
   }
 
