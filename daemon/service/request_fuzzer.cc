@@ -1,7 +1,9 @@
 // Requests as any client can write them: the first byte chooses the message,
 // the rest is its wire form. Whatever parses must be answered, never crash.
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -42,6 +44,52 @@ bool Parse(const uint8_t* data, size_t size, Request& request) {
   return request.ParseFromArray(data, static_cast<int>(size));
 }
 
+// First bytes from here on are the operations on tiles and boxes.
+constexpr uint8_t kFirstTileKind = 0xf0;
+
+// Waits until the work is answered; its request lives here.
+template <typename Request, typename Reply>
+void Work(Daemon& daemon, const uint8_t* data, size_t size,
+          void (Service::*method)(const CallContext&, const Request&, Reply*,
+                                  Done)) {
+  Request request;
+  if (!Parse(data, size, request)) return;
+  Reply reply;
+  std::mutex mutex;
+  std::condition_variable answered;
+  bool done = false;
+  (daemon.service.*method)(Call(daemon), request, &reply,
+                           [&](const absl::Status&) {
+                             const std::lock_guard lock(mutex);
+                             done = true;
+                             answered.notify_one();
+                           });
+  std::unique_lock lock(mutex);
+  answered.wait(lock, [&done] { return done; });
+}
+
+void TileKind(Daemon& daemon, uint8_t kind, const uint8_t* data, size_t size) {
+  switch (kind % 4) {
+    case 0:
+      Work(daemon, data, size, &Service::Tile);
+      break;
+    case 1:
+      Work(daemon, data, size, &Service::TileOne);
+      break;
+    case 2:
+      Work(daemon, data, size, &Service::MergeDetections);
+      break;
+    default: {
+      v1::LiftBoxesRequest request;
+      v1::LiftBoxesReply reply;
+      if (Parse(data, size, request)) {
+        (void)daemon.service.LiftBoxes(Call(daemon), request, &reply);
+      }
+      break;
+    }
+  }
+}
+
 void ParseAlone(const v1::ConvertRequest& request) {
   (void)ParseConvertSpec(request.spec(), request.options()).status();
   (void)ParseOutputSpec(request.destination()).status();
@@ -61,9 +109,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace preprocd;  // NOLINT: one function, one file
   static Daemon& daemon = *new Daemon;
   if (size < 1) return 0;
-  const uint8_t kind = data[0] % 5;
+  const uint8_t first = data[0];
+  const uint8_t kind = first % 5;
   ++data;
   --size;
+  if (first >= kFirstTileKind) {
+    TileKind(daemon, first, data, size);
+    return 0;
+  }
   if (kind == 0) {
     v1::ConvertRequest request;
     if (Parse(data, size, request)) ParseAlone(request);

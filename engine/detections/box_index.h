@@ -2,19 +2,18 @@
 // from the median on, each box in the cell of its upper left corner at the
 // finest grid whose cells are at least as large as it. A query looks at the
 // cells that it touches and one before them, per grid; when those are more than
-// the grid's boxes, at all of these. Boxes that are removed are forgotten where
-// a query meets them.
-// Owns: its grids. Thread-safety: compatible.
+// the grid's boxes, at all of these.
+// Owns: its grids, with copies of the boxes. Thread-safety: compatible.
 // Limits: coordinates within kMaxBoxCoordinate.
 #ifndef ENGINE_DETECTIONS_BOX_INDEX_H_
 #define ENGINE_DETECTIONS_BOX_INDEX_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 
 namespace preprocd {
@@ -25,32 +24,55 @@ struct BoxPlace {
 
 class BoxIndex {
  public:
-  // Box i is places[i]. `members` are the boxes to index. `gone` is the
-  // index's memory of what was removed, one zero per place; borrowed.
-  BoxIndex(std::span<const BoxPlace> places, std::span<const int32_t> members,
-           std::vector<uint8_t>& gone);
+  BoxIndex() = default;
+  BoxIndex(const BoxIndex&) = delete;
+  BoxIndex& operator=(const BoxIndex&) = delete;
 
-  // Calls `visit` once for every member that is still there and lies near
-  // `query`; every one that shares an area with it is among them. Members for
-  // which `visit` returns true are removed. `least_side_ratio`: members whose
-  // longer side is below that share of the query's may be left out.
+  // Replaces the content; its memory is used again. Box i is places[i],
+  // `members` are the boxes to index.
+  void Build(std::span<const BoxPlace> places,
+             std::span<const int32_t> members);
+
+  // Calls `visit` for every member that is still there and shares an area with
+  // `query`, in any order, rarely more than once. Members for which it returns
+  // true are removed. `least_side_ratio`: members whose longer side is below
+  // that share of the query's may be left out.
   void Visit(const BoxPlace& query, double least_side_ratio,
              absl::FunctionRef<bool(int32_t)> visit);
 
  private:
+  // Sides of 2^-10 and less ... 2^21.
+  static constexpr int kMinExponent = -10;
+  static constexpr int kExponents = 32;
+
+  struct Entry {
+    BoxPlace place;
+    int32_t box = 0;
+  };
+  // Cells of a row follow each other; rows and far cells share buckets.
+  struct Bucket {
+    uint32_t begin = 0;
+    uint32_t size = 0;
+  };
   struct Grid {
-    int exponent = 0;  // cells are 2^exponent wide
-    std::vector<int32_t> members;
-    // By cell; a key is the cell's column and row.
-    absl::flat_hash_map<uint64_t, std::vector<int32_t>> cells;
-    // Members in cells: those of `members` that are still there.
-    size_t left = 0;
+    double scale = 1;  // 1 / width of a cell
+    size_t left = 0;   // entries that are still there
+    std::vector<Entry> entries;
+    std::vector<Bucket> buckets;  // a power of two of them
+
+    size_t BucketOf(int64_t column, int64_t row) const;
+    int64_t CellOf(float coordinate) const;
+    // Puts `from` into buckets.
+    void Fill(std::span<const Entry> from);
   };
 
-  void VisitAll(Grid& grid, absl::FunctionRef<bool(int32_t)> visit);
+  void VisitAll(Grid& grid, const BoxPlace& query,
+                absl::FunctionRef<bool(int32_t)> visit);
+  static void VisitBucket(Grid& grid, Bucket& bucket, const BoxPlace& query,
+                          absl::FunctionRef<bool(int32_t)> visit);
 
-  std::vector<Grid> grids_;  // rising exponents
-  std::vector<uint8_t>& gone_;
+  std::array<Grid, kExponents> grids_;
+  std::vector<Entry> sorted_;  // scratch of Build and VisitAll
 };
 
 }  // namespace preprocd

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error_detail.h"
@@ -57,12 +57,16 @@ void Enclose(const Detection& other, Detection& box) {
 class Merger {
  public:
   Merger(std::span<const Detection> boxes, const MergeSpec& spec)
-      : spec_(spec), order_(boxes.size()) {
-    std::iota(order_.begin(), order_.end(), 0);
-    std::stable_sort(order_.begin(), order_.end(), [&](int32_t a, int32_t b) {
-      return boxes[static_cast<size_t>(a)].score >
-             boxes[static_cast<size_t>(b)].score;
-    });
+      : spec_(spec) {
+    // Score and index side by side: sorting indexes would chase boxes.
+    std::vector<std::pair<float, int32_t>> keys;
+    keys.reserve(boxes.size());
+    for (const Detection& box : boxes) {
+      keys.emplace_back(-box.score, static_cast<int32_t>(keys.size()));
+    }
+    std::sort(keys.begin(), keys.end());
+    order_.reserve(boxes.size());
+    for (const auto& [score, index] : keys) order_.push_back(index);
     ranked_.reserve(boxes.size());
     places_.reserve(boxes.size());
     for (const int32_t index : order_) {
@@ -72,41 +76,34 @@ class Merger {
       places_.push_back({box.x0, box.y0, box.x1, box.y1});
     }
     base_of_.assign(boxes.size(), -1);
-    gone_.assign(boxes.size(), 0);
   }
 
   MergeResult Run() {
-    std::vector<int32_t> members(ranked_.size());
-    std::iota(members.begin(), members.end(), 0);
-    if (!spec_.class_agnostic) {
-      // Ranks rise within a label.
-      std::stable_sort(
-          members.begin(), members.end(),
-          [&](int32_t a, int32_t b) { return LabelOf(a) < LabelOf(b); });
+    // Ranks rise within a label.
+    std::vector<std::pair<int32_t, int32_t>> keys;
+    keys.reserve(ranked_.size());
+    for (const Detection& box : ranked_) {
+      keys.emplace_back(spec_.class_agnostic ? 0 : box.label,
+                        static_cast<int32_t>(keys.size()));
     }
-    size_t begin = 0;
-    while (begin < members.size()) {
-      size_t end = members.size();
-      if (!spec_.class_agnostic) {
-        end = begin;
-        while (end < members.size() &&
-               LabelOf(members[end]) == LabelOf(members[begin])) {
-          ++end;
-        }
-      }
-      MergeGroup(std::span(members).subspan(begin, end - begin));
-      begin = end;
+    if (!spec_.class_agnostic) std::sort(keys.begin(), keys.end());
+    std::vector<int32_t> group;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      group.push_back(keys[i].second);
+      if (i + 1 < keys.size() && keys[i + 1].first == keys[i].first) continue;
+      MergeGroup(group);
+      group.clear();
     }
     return Result();
   }
 
  private:
-  int32_t LabelOf(int32_t rank) const {
-    return ranked_[static_cast<size_t>(rank)].label;
-  }
-
   void MergeGroup(std::span<const int32_t> ranks) {
-    BoxIndex index(places_, ranks, gone_);
+    if (ranks.size() == 1) {
+      base_of_[static_cast<size_t>(ranks[0])] = ranks[0];
+      return;
+    }
+    index_.Build(places_, ranks);
     // IoU is at most the ratio of the longer sides; a little less, so that
     // rounding cannot lose a match.
     const double ratio = spec_.metric == MatchMetric::kIoU
@@ -115,7 +112,7 @@ class Merger {
     for (const int32_t base : ranks) {
       const auto b = static_cast<size_t>(base);
       if (base_of_[b] >= 0) continue;
-      index.Visit(places_[b], ratio, [&](int32_t other) {
+      index_.Visit(places_[b], ratio, [&](int32_t other) {
         const auto o = static_cast<size_t>(other);
         if (other != base) {
           ++comparisons_;
@@ -132,7 +129,7 @@ class Merger {
         base_of_[o] = base;
         return true;
       });
-      // An empty box may not be near itself.
+      // An empty box shares no area with itself.
       base_of_[b] = base;
     }
   }
@@ -164,7 +161,7 @@ class Merger {
   std::vector<Detection> ranked_;  // grown by what they took
   std::vector<BoxPlace> places_;   // as given
   std::vector<int32_t> base_of_;   // rank -> rank of its base; -1 = free
-  std::vector<uint8_t> gone_;      // the index's
+  BoxIndex index_;
   uint64_t comparisons_ = 0;
 };
 

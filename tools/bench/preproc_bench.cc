@@ -15,6 +15,7 @@
 #include "engine/exec/monotonic_clock.h"
 #include "engine/memory/allocator.h"
 #include "tools/bench/codec_cases.h"
+#include "tools/bench/detection_cases.h"
 #include "tools/bench/masks_cases.h"
 
 namespace preprocd {
@@ -164,6 +165,13 @@ class Bench {
     failed_ |= !AddCodecCases(data, add);
   }
 
+  void AddDetections() {
+    AddDetectionCases(
+        [this](const std::string& name, std::function<void()> run) {
+          cases_.push_back({name + "/t1", std::move(run), {}});
+        });
+  }
+
   void Add(std::vector<BenchCase> cases) {
     for (BenchCase& c : cases) {
       cases_.push_back(
@@ -231,6 +239,7 @@ int main(int argc, char** argv) {
     bench.AddTiles();
     bench.AddCodec(data);
     bench.Add(preprocd::MaskCases(threads));
+    bench.AddDetections();
     bench.Run(regex, repeat);
     if (bench.failed()) return 1;
   } catch (const std::regex_error& error) {
