@@ -18,6 +18,7 @@
 #include "engine/convert/planner.h"
 #include "engine/exec/monotonic_clock.h"
 #include "engine/exec/row_pool.h"
+#include "engine/masks/materialize.h"
 #include "engine/memory/allocator.h"
 
 namespace preprocd {
@@ -156,20 +157,21 @@ bool ShareBuffer(const PlaneDesc& a, const PictureBuffers& a_buffers,
 }
 
 // Refuses a destination that shares bytes with the source.
-absl::Status CheckNoOverlap(const ConvertPlan& plan,
+absl::Status CheckNoOverlap(const ImageDesc& source_desc,
                             const PictureBuffers& source,
+                            const ImageDesc& destination_desc,
                             const PictureBuffers& destination) {
-  const int source_planes = GetPixelFormatInfo(plan.source.format).plane_count;
-  const int planes = GetPixelFormatInfo(plan.destination.format).plane_count;
+  const int source_planes = GetPixelFormatInfo(source_desc.format).plane_count;
+  const int planes = GetPixelFormatInfo(destination_desc.format).plane_count;
   for (int s = 0; s < source_planes; ++s) {
     for (int d = 0; d < planes; ++d) {
-      if (!ShareBuffer(plan.source.planes[static_cast<size_t>(s)], source,
-                       plan.destination.planes[static_cast<size_t>(d)],
+      if (!ShareBuffer(source_desc.planes[static_cast<size_t>(s)], source,
+                       destination_desc.planes[static_cast<size_t>(d)],
                        destination)) {
         continue;
       }
-      const std::optional<Extent> from = PlaneExtent(plan.source, s);
-      const std::optional<Extent> to = PlaneExtent(plan.destination, d);
+      const std::optional<Extent> from = PlaneExtent(source_desc, s);
+      const std::optional<Extent> to = PlaneExtent(destination_desc, d);
       if (!from || !to || from->end <= to->begin || to->end <= from->begin) {
         continue;
       }
@@ -279,7 +281,8 @@ absl::Status Engine::Convert(const ConvertPlan& plan,
                              const PictureBuffers& source,
                              const PictureBuffers& destination,
                              WorkReport& report) {
-  RETURN_IF_ERROR(CheckNoOverlap(plan, source, destination));
+  RETURN_IF_ERROR(
+      CheckNoOverlap(plan.source, source, plan.destination, destination));
   Converter* converter = state_->Find(plan.backend);
   PREPROCD_ENSURE(converter != nullptr);
   const StageTimer timer(report.convert_ns);
@@ -401,6 +404,38 @@ absl::Status Engine::EncodePngFile(const ImageDesc& desc,
   MappedSource mapped;
   RETURN_IF_ERROR(mapped.Map(desc, source));
   RETURN_IF_ERROR(EncodePng(mapped.view(), options, out));
+  report.bytes_copied += mapped.bytes_copied();
+  return absl::OkStatus();
+}
+
+absl::Status Engine::Materialize(MaskWorkspace& workspace,
+                                 std::span<std::byte> out, WorkReport& report) {
+  const StageTimer timer(report.convert_ns);
+  return MaterializeMasks(workspace, out, state_->pool);
+}
+
+absl::Status Engine::Draw(const DrawnMasks& masks, const DrawStyle& style,
+                          Backdrop backdrop, const ImageDesc& background_desc,
+                          const PictureBuffers& background,
+                          const ImageDesc& desc,
+                          const PictureBuffers& destination,
+                          WorkReport& report) {
+  const bool over_picture = backdrop == Backdrop::kPicture;
+  RETURN_IF_ERROR(CheckDraw(desc, over_picture ? &background_desc : nullptr,
+                            style, masks.objects));
+  MappedSource below;
+  if (over_picture) {
+    RETURN_IF_ERROR(
+        CheckNoOverlap(background_desc, background, desc, destination));
+    RETURN_IF_ERROR(below.Map(background_desc, background));
+    report.bytes_copied += below.bytes_copied();
+  }
+  const StageTimer timer(report.convert_ns);
+  MappedDestination mapped;
+  RETURN_IF_ERROR(mapped.Map(desc, destination));
+  DrawMasks(masks, style, backdrop, over_picture ? &below.view() : nullptr,
+            mapped.view(), state_->pool);
+  RETURN_IF_ERROR(mapped.Finish());
   report.bytes_copied += mapped.bytes_copied();
   return absl::OkStatus();
 }

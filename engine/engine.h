@@ -1,5 +1,5 @@
-// The engine's only door: plan, convert, decode, encode on pictures in
-// buffers. The daemon calls this and nothing deeper.
+// The engine's only door: plan, convert, decode, encode and draw on pictures
+// in buffers. The daemon calls this and nothing deeper.
 // Owns: backends, row pool, decoders' scratch. Thread-safety: safe.
 // Limits: engine/base/limits.h.
 #ifndef ENGINE_ENGINE_H_
@@ -20,6 +20,7 @@
 #include "engine/convert/convert_spec.h"
 #include "engine/convert/converter.h"
 #include "engine/image/image_desc.h"
+#include "engine/masks/draw_masks.h"
 #include "engine/memory/buffer.h"
 
 namespace preprocd {
@@ -117,6 +118,20 @@ class Engine {
                              const PictureBuffers& source,
                              const PngEncodeOptions& options,
                              std::vector<std::byte>& out, WorkReport& report);
+
+  // Computes the masks of a prepared workspace into `out`. Errors: those of
+  // preprocd::MaterializeMasks (engine/masks/materialize.h).
+  absl::Status Materialize(MaskWorkspace& workspace, std::span<std::byte> out,
+                           WorkReport& report);
+
+  // Draws over `destination`, which is described by `desc`. `background` is
+  // given exactly for Backdrop::kPicture, `background_desc` describes it.
+  // Errors: those of CheckDraw (engine/masks/draw_masks.h) and Buffer::Map;
+  // kInvalidArgument BUFFER_OVERLAP.
+  absl::Status Draw(const DrawnMasks& masks, const DrawStyle& style,
+                    Backdrop backdrop, const ImageDesc& background_desc,
+                    const PictureBuffers& background, const ImageDesc& desc,
+                    const PictureBuffers& destination, WorkReport& report);
 
  private:
   struct State;

@@ -23,6 +23,7 @@ void AddEncodeCommand(CLI::App& app, Selection& selection);
 void AddExplainCommand(CLI::App& app, Selection& selection);
 void AddTileCommand(CLI::App& app, Selection& selection);
 void AddMergeCommand(CLI::App& app, Selection& selection);
+void AddMaskCommand(CLI::App& app, Selection& selection);
 void AddStatusCommand(CLI::App& app, Selection& selection);
 void AddCapabilitiesCommand(CLI::App& app, Selection& selection);
 void AddSessionsCommand(CLI::App& app, Selection& selection);

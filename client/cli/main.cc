@@ -54,12 +54,12 @@ void AddCommands(CLI::App& app, Selection& selection) {
   AddExplainCommand(app, selection);
   AddTileCommand(app, selection);
   AddMergeCommand(app, selection);
+  AddMaskCommand(app, selection);
   AddStatusCommand(app, selection);
   AddCapabilitiesCommand(app, selection);
   AddSessionsCommand(app, selection);
   AddStatsCommand(app, selection);
   AddBenchCommand(app, selection);
-  AddUnbuiltCommand(app, selection, "mask", "Turn prototypes into masks");
   AddUnbuiltCommand(app, selection, "batch", "Convert a folder");
   AddUnbuiltCommand(app, selection, "top", "Watch the sessions work");
   AddUnbuiltCommand(app, selection, "trace", "Record spans of the daemon");

@@ -2,15 +2,59 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "client/cli/exit_code.h"
 #include "client/cli/pixel_layout.h"
+#include "engine/base/checked_math.h"
 
 namespace preprocd::cli {
 namespace {
 
 constexpr absl::string_view kMagic("\x93NUMPY\x01\x00", 8);
 constexpr size_t kAlignment = 64;
+
+absl::Status NoArray(const std::string& path, absl::string_view what) {
+  return WithReason(absl::InvalidArgumentError(absl::StrCat(path, ": ", what)),
+                    kReasonFile);
+}
+
+// What stands behind `key` in the header's dict.
+absl::string_view ValueOf(absl::string_view dict, absl::string_view key) {
+  const size_t at = dict.find(key);
+  if (at == absl::string_view::npos) return {};
+  return absl::StripLeadingAsciiWhitespace(dict.substr(at + key.size()));
+}
+
+v1::DataType DTypeOf(absl::string_view descr) {
+  for (const v1::DataType dtype :
+       {v1::DATA_TYPE_U8, v1::DATA_TYPE_I8, v1::DATA_TYPE_U16,
+        v1::DATA_TYPE_I16, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32}) {
+    if (absl::StartsWith(descr, absl::StrCat("'", NpyDescr(dtype), "'"))) {
+      return dtype;
+    }
+  }
+  return v1::DATA_TYPE_UNSPECIFIED;
+}
+
+// "(2, 3)..." or "(2,)...": the sizes; false when it is neither.
+bool ParseShape(absl::string_view text, std::vector<int64_t>& shape) {
+  const size_t end = text.find(')');
+  if (!absl::StartsWith(text, "(") || end == absl::string_view::npos) {
+    return false;
+  }
+  for (const absl::string_view part :
+       absl::StrSplit(text.substr(1, end - 1), ',', absl::SkipWhitespace())) {
+    int64_t size = 0;
+    if (!absl::SimpleAtoi(part, &size) || size < 0) return false;
+    shape.push_back(size);
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -45,6 +89,44 @@ std::string NpyHeader(v1::DataType dtype, const std::vector<int64_t>& shape) {
   header += static_cast<char>(length & 0xFF);
   header += static_cast<char>(length >> 8);
   return header + dict;
+}
+
+absl::StatusOr<NpyArray> ParseNpy(const std::string& path,
+                                  absl::string_view bytes) {
+  if (!absl::StartsWith(bytes, kMagic.substr(0, 6)) || bytes.size() < 12) {
+    return NoArray(path, "is no .npy file");
+  }
+  const auto byte = [bytes](size_t i) {
+    return static_cast<size_t>(static_cast<unsigned char>(bytes[i]));
+  };
+  const bool wide = byte(6) >= 2;
+  const size_t begin = wide ? 12 : 10;
+  size_t length = byte(8) | byte(9) << 8;
+  if (wide) length |= byte(10) << 16 | byte(11) << 24;
+  if (length > bytes.size() - begin) return NoArray(path, "ends in its header");
+  const absl::string_view dict = bytes.substr(begin, length);
+  NpyArray array;
+  array.dtype = DTypeOf(ValueOf(dict, "'descr':"));
+  if (array.dtype == v1::DATA_TYPE_UNSPECIFIED) {
+    return NoArray(path, "has an element type other than u1 i1 u2 i2 f2 f4");
+  }
+  if (!absl::StartsWith(ValueOf(dict, "'fortran_order':"), "False")) {
+    return NoArray(path, "is not in C order");
+  }
+  if (!ParseShape(ValueOf(dict, "'shape':"), array.shape)) {
+    return NoArray(path, "has no shape");
+  }
+  array.data_offset = begin + length;
+  uint64_t size = static_cast<uint64_t>(BytesOf(array.dtype));
+  for (const int64_t axis : array.shape) {
+    const auto product = CheckedMul(size, static_cast<uint64_t>(axis));
+    if (!product) return NoArray(path, "has an impossible shape");
+    size = *product;
+  }
+  if (size > bytes.size() - array.data_offset) {
+    return NoArray(path, "has fewer data than its shape says");
+  }
+  return array;
 }
 
 std::vector<int64_t> NpyShape(const v1::ImageLayout& layout,

@@ -85,5 +85,40 @@ TEST(NpyShape, EvenYuvIsRowsOfTheWidthAndOddYuvIsFlat) {
             (Shape{5 * 3 + 2 * 6}));
 }
 
+TEST(ParseNpy, ReadsWhatItWrites) {
+  for (const v1::DataType dtype :
+       {v1::DATA_TYPE_U8, v1::DATA_TYPE_I8, v1::DATA_TYPE_U16,
+        v1::DATA_TYPE_I16, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32}) {
+    for (const Shape& shape : {Shape{2, 3, 4}, Shape{7}, Shape{0, 5}}) {
+      const std::string file = NpyHeader(dtype, shape) + std::string(96, 'x');
+      const auto array = ParseNpy("a.npy", file);
+      ASSERT_TRUE(array.ok()) << array.status();
+      EXPECT_EQ(array->dtype, dtype);
+      EXPECT_EQ(array->shape, shape);
+      EXPECT_EQ(array->data_offset, file.size() - 96);
+    }
+  }
+}
+
+TEST(ParseNpy, RefusesWhatItCannotRead) {
+  const std::string good = NpyHeader(v1::DATA_TYPE_F32, {2, 2});
+  const auto changed = [&good](const std::string& from, const std::string& to) {
+    std::string text = good + std::string(16, 'x');
+    text.replace(text.find(from), from.size(), to);
+    return text;
+  };
+  EXPECT_TRUE(ParseNpy("a", good + std::string(16, 'x')).ok());
+  for (const std::string& bad :
+       {std::string(), std::string("not an array at all"), good.substr(0, 40),
+        good + std::string(15, 'x'), changed("<f4", "<f8"),
+        changed("False", "True "), changed("(2, 2)", "(2,-2)"),
+        changed("(2, 2)", "[2, 2]"), changed("\x93NUM", "\x93NUN")}) {
+    EXPECT_FALSE(ParseNpy("a", bad).ok());
+  }
+  const std::string huge =
+      NpyHeader(v1::DATA_TYPE_F32, {INT64_MAX, INT64_MAX, INT64_MAX});
+  EXPECT_FALSE(ParseNpy("a", huge).ok());
+}
+
 }  // namespace
 }  // namespace preprocd::cli

@@ -42,6 +42,8 @@ bool IsWork(const ClientFrame& request) {
     case ClientFrame::kTile:
     case ClientFrame::kTileOne:
     case ClientFrame::kMergeDetections:
+    case ClientFrame::kMaterializeMasks:
+    case ClientFrame::kDrawMasks:
       return true;
     default:
       return false;
@@ -62,10 +64,6 @@ absl::Status Echo(const preproc::v1::EchoRequest& request,
 // The operation of a frame that the contract has and this build lacks.
 std::optional<Operation> OperationNotBuilt(const ClientFrame& request) {
   switch (request.body_case()) {
-    case ClientFrame::kMaterializeMasks:
-      return Operation::kMaterializeMasks;
-    case ClientFrame::kDrawMasks:
-      return Operation::kDrawMasks;
     case ClientFrame::kPrepare:
       return Operation::kPrepare;
     case ClientFrame::kRun:
@@ -177,6 +175,13 @@ void DirectConnection::StartWork(std::unique_ptr<Exchange> exchange,
       service.MergeDetections(call, e->request->merge_detections(), &e->merge,
                               done);
       break;
+    case ClientFrame::kMaterializeMasks:
+      service.MaterializeMasks(call, e->request->materialize_masks(),
+                               &e->materialize_masks, done);
+      break;
+    case ClientFrame::kDrawMasks:
+      service.DrawMasks(call, e->request->draw_masks(), &e->draw_masks, done);
+      break;
     default:
       service.Encode(call, e->request->encode(), &e->encode, done);
       break;
@@ -220,6 +225,15 @@ void DirectConnection::FinishWork(std::unique_ptr<Exchange> exchange,
         result =
             SerializeReply(request_id, ServerFrame::kMergeDetectionsFieldNumber,
                            exchange->merge, exchange->out);
+        break;
+      case ClientFrame::kMaterializeMasks:
+        result = SerializeReply(request_id,
+                                ServerFrame::kMaterializeMasksFieldNumber,
+                                exchange->materialize_masks, exchange->out);
+        break;
+      case ClientFrame::kDrawMasks:
+        result = SerializeReply(request_id, ServerFrame::kDrawMasksFieldNumber,
+                                exchange->draw_masks, exchange->out);
         break;
       default:
         result = SerializeReply(request_id, ServerFrame::kEncodeFieldNumber,

@@ -127,11 +127,9 @@ TEST_F(DirectServerTest, TileGridsArePlanned) {
 
 TEST_F(DirectServerTest, OperationsNotBuiltSaySo) {
   DirectClient client(path_);
-  std::vector<v1::ClientFrame> frames(4);
-  frames[0].mutable_materialize_masks();
-  frames[1].mutable_draw_masks();
-  frames[2].mutable_prepare();
-  frames[3].mutable_run();
+  std::vector<v1::ClientFrame> frames(2);
+  frames[0].mutable_prepare();
+  frames[1].mutable_run();
   for (const v1::ClientFrame& frame : frames) {
     ExpectErrorReply(client.Call(frame), absl::StatusCode::kUnimplemented,
                      v1::ERROR_REASON_NOT_BUILT);

@@ -41,6 +41,9 @@ class Exchange {
     encode.Clear();
     tile.Clear();
     merge.Clear();
+    // These may be large, and are not kept.
+    materialize_masks = preproc::v1::MaterializeMasksReply();
+    draw_masks = preproc::v1::DrawMasksReply();
     packet_bytes = 0;
   }
   // Whether it holds little enough to be kept.
@@ -59,6 +62,8 @@ class Exchange {
   preproc::v1::EncodeReply encode;
   preproc::v1::TileReply tile;
   preproc::v1::MergeDetectionsReply merge;
+  preproc::v1::MaterializeMasksReply materialize_masks;
+  preproc::v1::DrawMasksReply draw_masks;
   std::vector<std::byte> out;
   // Set while work is in flight, so that a completion needs one pointer.
   std::shared_ptr<DirectConnection> owner;

@@ -88,13 +88,15 @@ class PreprocRpc final : public v1::Preproc::CallbackService {
                 &preprocd::Service::MergeDetections);
   }
   Reactor* MaterializeMasks(Context* context,
-                            const v1::MaterializeMasksRequest*,
-                            v1::MaterializeMasksReply*) override {
-    return RefuseNotBuilt(callers_, context, Operation::kMaterializeMasks);
+                            const v1::MaterializeMasksRequest* request,
+                            v1::MaterializeMasksReply* reply) override {
+    return Work(callers_, context, request, reply,
+                &preprocd::Service::MaterializeMasks);
   }
-  Reactor* DrawMasks(Context* context, const v1::DrawMasksRequest*,
-                     v1::DrawMasksReply*) override {
-    return RefuseNotBuilt(callers_, context, Operation::kDrawMasks);
+  Reactor* DrawMasks(Context* context, const v1::DrawMasksRequest* request,
+                     v1::DrawMasksReply* reply) override {
+    return Work(callers_, context, request, reply,
+                &preprocd::Service::DrawMasks);
   }
   Reactor* Prepare(Context* context, const v1::PrepareRequest*,
                    v1::PrepareReply*) override {

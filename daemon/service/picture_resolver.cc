@@ -53,16 +53,6 @@ void PointAt(Buffer& buffer, PictureBuffers& buffers) {
   buffers.count = 1;
 }
 
-void WarnAboutCopies(const RegisteredBuffer& registered, WorkReport& report) {
-  for (const std::shared_ptr<Buffer>& memory : registered.memory) {
-    if (!memory->copies()) continue;
-    report.warnings.push_back(absl::StrCat(
-        "buffer ", registered.buffer_id,
-        " lacks the shrink and grow seals or has huge pages: copied"));
-    return;
-  }
-}
-
 absl::Status NeedsSession(absl::string_view field) {
   ErrorDetail detail;
   detail.reason = ErrorReason::kSessionUnknown;
@@ -81,31 +71,6 @@ absl::StatusOr<std::shared_ptr<const RegisteredBuffer>> FindBuffer(
   auto found = owner.session.Find(ref.buffer_id(), ref.generation());
   if (!found.ok()) return UnderField(std::move(found).status(), field);
   return found;
-}
-
-// offset and size of a reference to plain bytes, inside memory[0].
-absl::Status FindRange(const v1::BufferRef& ref,
-                       const RegisteredBuffer& registered,
-                       absl::string_view field, uint64_t* offset,
-                       uint64_t* size) {
-  const uint64_t total = registered.memory[0]->size_bytes();
-  if (ref.offset_bytes() > total) {
-    return BadValue(ErrorReason::kBufferTooSmall,
-                    absl::StrCat(field, ".offset_bytes"),
-                    absl::StrCat(ref.offset_bytes()),
-                    absl::StrCat("> ", total, ", the buffer's size"));
-  }
-  const uint64_t rest = total - ref.offset_bytes();
-  if (ref.size_bytes() > rest) {
-    return BadValue(
-        ErrorReason::kBufferTooSmall, absl::StrCat(field, ".size_bytes"),
-        absl::StrCat(ref.size_bytes()),
-        absl::StrCat("> ", rest, ", what the buffer holds from offset ",
-                     ref.offset_bytes()));
-  }
-  *offset = ref.offset_bytes();
-  *size = ref.size_bytes() == 0 ? rest : ref.size_bytes();
-  return absl::OkStatus();
 }
 
 absl::Status RefuseRange(const v1::BufferRef& ref, absl::string_view field) {
@@ -130,16 +95,9 @@ absl::Status FindSourceBuffer(const BufferOwner& owner,
                               const v1::Source& source,
                               SourcePicture& picture) {
   const v1::BufferRef& ref = source.buffer();
-  ASSIGN_OR_RETURN(picture.registered, FindBuffer(owner, ref, "source.buffer"));
+  ASSIGN_OR_RETURN(picture.registered,
+                   FindReadable(owner, ref, "source.buffer"));
   const RegisteredBuffer& registered = *picture.registered;
-  if (!Allows(registered.access, Access::kRead)) {
-    ErrorDetail detail;
-    detail.reason = ErrorReason::kNotPermitted;
-    detail.field = "source.buffer.buffer_id";
-    return MakeError(absl::StatusCode::kFailedPrecondition, std::move(detail),
-                     absl::StrCat("source.buffer.buffer_id ", ref.buffer_id(),
-                                  " was registered for writing only"));
-  }
   picture.encoded =
       source.encoded() || (!source.has_layout() && !registered.desc);
   if (picture.encoded) {
@@ -223,6 +181,54 @@ EncodedBytes InlineSpan(const std::string& bytes) {
 }
 
 }  // namespace
+
+void WarnAboutCopies(const RegisteredBuffer& registered, WorkReport& report) {
+  for (const std::shared_ptr<Buffer>& memory : registered.memory) {
+    if (!memory->copies()) continue;
+    report.warnings.push_back(absl::StrCat(
+        "buffer ", registered.buffer_id,
+        " lacks the shrink and grow seals or has huge pages: copied"));
+    return;
+  }
+}
+
+absl::StatusOr<std::shared_ptr<const RegisteredBuffer>> FindReadable(
+    const BufferOwner& owner, const v1::BufferRef& ref,
+    absl::string_view field) {
+  ASSIGN_OR_RETURN(auto found, FindBuffer(owner, ref, field));
+  if (Allows(found->access, Access::kRead)) return found;
+  ErrorDetail detail;
+  detail.reason = ErrorReason::kNotPermitted;
+  detail.field = absl::StrCat(field, ".buffer_id");
+  const std::string message = absl::StrCat(detail.field, " ", ref.buffer_id(),
+                                           " was registered for writing only");
+  return MakeError(absl::StatusCode::kFailedPrecondition, std::move(detail),
+                   message);
+}
+
+absl::Status FindRange(const v1::BufferRef& ref,
+                       const RegisteredBuffer& registered,
+                       absl::string_view field, uint64_t* offset,
+                       uint64_t* size) {
+  const uint64_t total = registered.memory[0]->size_bytes();
+  if (ref.offset_bytes() > total) {
+    return BadValue(ErrorReason::kBufferTooSmall,
+                    absl::StrCat(field, ".offset_bytes"),
+                    absl::StrCat(ref.offset_bytes()),
+                    absl::StrCat("> ", total, ", the buffer's size"));
+  }
+  const uint64_t rest = total - ref.offset_bytes();
+  if (ref.size_bytes() > rest) {
+    return BadValue(
+        ErrorReason::kBufferTooSmall, absl::StrCat(field, ".size_bytes"),
+        absl::StrCat(ref.size_bytes()),
+        absl::StrCat("> ", rest, ", what the buffer holds from offset ",
+                     ref.offset_bytes()));
+  }
+  *offset = ref.offset_bytes();
+  *size = ref.size_bytes() == 0 ? rest : ref.size_bytes();
+  return absl::OkStatus();
+}
 
 void SourcePicture::Reset() {
   mapping = Mapping();

@@ -38,6 +38,23 @@ struct BufferOwner {
   bool anonymous = false;
 };
 
+// The buffer that `ref` names, which the caller may read. `field` is the
+// reference's path. Errors: kUnauthenticated SESSION_UNKNOWN, kNotFound
+// BUFFER_UNKNOWN, kFailedPrecondition BUFFER_GENERATION, NOT_PERMITTED.
+absl::StatusOr<std::shared_ptr<const RegisteredBuffer>> FindReadable(
+    const BufferOwner& owner, const preproc::v1::BufferRef& ref,
+    absl::string_view field);
+
+// The plain bytes that `ref` names inside memory[0] of `registered`.
+// Errors: kInvalidArgument BUFFER_TOO_SMALL
+absl::Status FindRange(const preproc::v1::BufferRef& ref,
+                       const RegisteredBuffer& registered,
+                       absl::string_view field, uint64_t* offset,
+                       uint64_t* size);
+
+// Says in `report` when memory of `registered` has to be copied.
+void WarnAboutCopies(const RegisteredBuffer& registered, WorkReport& report);
+
 struct SourcePicture {
   bool encoded = false;
   ImageDesc desc;  // raw pixels only; validated against the memory

@@ -111,12 +111,11 @@ void AddOperations(v1::CapabilitiesReply* reply) {
        {Operation::kConvert, Operation::kDecode, Operation::kPeek,
         Operation::kEncode, Operation::kExplain, Operation::kCapabilities,
         Operation::kPlanTiles, Operation::kTile, Operation::kTileOne,
-        Operation::kLiftBoxes, Operation::kMergeDetections}) {
+        Operation::kLiftBoxes, Operation::kMergeDetections,
+        Operation::kMaterializeMasks, Operation::kDrawMasks}) {
     AddOperation(OperationName(operation), true, reply);
   }
-  for (const Operation operation :
-       {Operation::kMaterializeMasks, Operation::kDrawMasks,
-        Operation::kPrepare, Operation::kRun}) {
+  for (const Operation operation : {Operation::kPrepare, Operation::kRun}) {
     AddOperation(OperationName(operation), false, reply);
   }
   AddOperation("stream", false, reply);

@@ -95,6 +95,12 @@ class Service {
   void MergeDetections(const CallContext& call,
                        const preproc::v1::MergeDetectionsRequest& request,
                        preproc::v1::MergeDetectionsReply* reply, Done done);
+  void MaterializeMasks(const CallContext& call,
+                        const preproc::v1::MaterializeMasksRequest& request,
+                        preproc::v1::MaterializeMasksReply* reply, Done done);
+  void DrawMasks(const CallContext& call,
+                 const preproc::v1::DrawMasksRequest& request,
+                 preproc::v1::DrawMasksReply* reply, Done done);
 
   // Cheap; answered on the calling thread.
   absl::Status Peek(const CallContext& call,
@@ -198,6 +204,14 @@ class Service {
   absl::Status PlanNothing(WorkItem& item);
   absl::Status RunMerge(WorkItem& item);
   static void ReplyTile(WorkItem& item);
+  absl::Status FindMaterialize(WorkItem& item);
+  absl::Status PlanMaterialize(WorkItem& item);
+  absl::Status RunMaterialize(WorkItem& item);
+  absl::Status FindDraw(WorkItem& item);
+  absl::Status PlanDraw(WorkItem& item);
+  absl::Status RunDraw(WorkItem& item);
+  static void ReplyMaterialize(WorkItem& item);
+  static void ReplyDraw(WorkItem& item);
   static void ReplyConvert(WorkItem& item);
   static void ReplyDecode(WorkItem& item);
   static void ReplyEncode(WorkItem& item);
@@ -207,6 +221,8 @@ class Service {
   static const WorkSteps kTileSteps;
   static const WorkSteps kTileOneSteps;
   static const WorkSteps kMergeSteps;
+  static const WorkSteps kMaterializeSteps;
+  static const WorkSteps kDrawSteps;
 
   absl::Status ExplainConvert(const CallContext& call,
                               const preproc::v1::ExplainRequest& request,

@@ -408,7 +408,8 @@ TEST_F(FactsTest, CapabilitiesSayWhatIsBuilt) {
   EXPECT_THAT(available, testing::IsSupersetOf(
                              {"convert", "decode", "peek", "encode", "explain",
                               "capabilities", "plan_tiles", "tile", "tile_one",
-                              "lift_boxes", "merge_detections"}));
+                              "lift_boxes", "merge_detections",
+                              "materialize_masks", "draw_masks"}));
   EXPECT_THAT(missing, Contains("stream"));
   ASSERT_GE(reply.backends_size(), 2);
   EXPECT_GT(reply.backends(0).rank(), 0);

@@ -54,9 +54,9 @@ bool IsMapped(const std::shared_ptr<const RegisteredBuffer>& registered) {
 // Raw pixels between mapped memfds on the CPU: nothing in it can block. A
 // dma-buf may wait for a fence, a copied memfd for its bytes.
 bool MayRunHere(const WorkItem& item, int64_t cost) {
-  return cost <= kMaxCostHere && item.plan.has_value() &&
-         item.plan->backend == "cpu" && !item.source.encoded &&
-         IsMapped(item.source.registered) &&
+  return cost <= kMaxCostHere && item.operation == Operation::kConvert &&
+         item.plan.has_value() && item.plan->backend == "cpu" &&
+         !item.source.encoded && IsMapped(item.source.registered) &&
          IsMapped(item.destination.registered);
 }
 

@@ -27,6 +27,10 @@ void WorkItem::Reset() {
   // for before it gives its memory another use.
   source.Reset();
   destination.Reset();
+  if (masks != nullptr) masks->Reset();
+  if (masks != nullptr && masks->kept_bytes() > kMaxKeptScratchBytes) {
+    masks.reset();
+  }
   call = CallContext();
   done = nullptr;
   counted_in_flight = false;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "daemon/service/mask_request.h"
 #include "daemon/service/picture_resolver.h"
 #include "daemon/service/reply_builder.h"
 #include "daemon/service/request_parser.h"
@@ -86,6 +87,9 @@ struct WorkItem {
   const preproc::v1::TileOneRequest* tile_one_request = nullptr;
   const preproc::v1::MergeDetectionsRequest* merge_request = nullptr;
   preproc::v1::MergeDetectionsReply* merge_reply = nullptr;
+
+  // Masks and drawing; kept from request to request.
+  std::unique_ptr<MaskWork> masks;
 
   SourcePicture source;
   DestinationPicture destination;

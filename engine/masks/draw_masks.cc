@@ -288,8 +288,19 @@ class BandDrawer {
       return;
     }
     const DenseMask& dense = masks_.dense[i];
-    DrawRows(color, area, scratch,
-             [&](int y, uint8_t* bytes) { DenseRow(dense, area, y, bytes); });
+    MapColumns(dense, area, scratch.columns);
+    // Grid rows that the two buffers hold: enlarging repeats them.
+    const uint8_t* held[2] = {};
+    DrawRows(color, area, scratch, [&](int y, uint8_t* bytes) {
+      const uint8_t*& last = held[painter_.yuv() ? y % 2 : 0];
+      const uint8_t* row = DenseRow(dense, y);
+      if (row == last) return;
+      last = row;
+      const int32_t* column = scratch.columns.data();
+      for (int x = 0; x < area.width; ++x) {
+        bytes[x] = Threshold(row[column[x]]);
+      }
+    });
   }
 
   void DrawClasses(int begin, int end, MaskScratch& scratch) const {
@@ -342,7 +353,7 @@ class BandDrawer {
     uint8_t* odd = scratch.more_bytes.data() + 1;
     const int end = area.y + area.height;
     for (int y = area.y; y < end; ++y) {
-      uint8_t* bytes = y % 2 == 0 ? even : odd;
+      uint8_t* bytes = painter_.yuv() && y % 2 != 0 ? odd : even;
       mask_row(y, bytes);
       painter_.BlendRow(color, bytes, area.x, y, area.width);
       if (!painter_.yuv()) continue;
@@ -354,29 +365,21 @@ class BandDrawer {
     }
   }
 
-  void DenseRow(const DenseMask& dense, const Rect& area, int y,
-                uint8_t* bytes) const {
+  const uint8_t* DenseRow(const DenseMask& dense, int y) const {
     const int row =
         NearestOf(y, to_.height, masks_.dense_grid.height) - dense.bounds.y;
-    const uint8_t* from =
-        dense.pixels + static_cast<size_t>(row) * dense.stride_bytes;
-    if (to_.width == masks_.dense_grid.width) {
-      for (int x = 0; x < area.width; ++x) bytes[x] = Threshold(from[x]);
-      return;
-    }
-    // Whole and remainder of the grid position, stepped from pixel to pixel.
-    const int64_t step = 2 * int64_t{masks_.dense_grid.width};
-    const int64_t whole = 2 * int64_t{to_.width};
-    const int64_t at = (2 * int64_t{area.x} + 1) * masks_.dense_grid.width;
-    int column = static_cast<int>(at / whole) - dense.bounds.x;
-    int64_t rest = at % whole;
+    return dense.pixels + static_cast<size_t>(row) * dense.stride_bytes;
+  }
+
+  // The mask's column under each pixel of the area.
+  void MapColumns(const DenseMask& dense, const Rect& area,
+                  std::vector<int32_t>& columns) const {
+    const auto n = static_cast<size_t>(area.width);
+    if (columns.size() < n) columns.resize(n);
     for (int x = 0; x < area.width; ++x) {
-      bytes[x] = Threshold(from[column]);
-      rest += step;
-      while (rest >= whole) {
-        rest -= whole;
-        ++column;
-      }
+      columns[static_cast<size_t>(x)] =
+          NearestOf(area.x + x, to_.width, masks_.dense_grid.width) -
+          dense.bounds.x;
     }
   }
 

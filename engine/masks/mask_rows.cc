@@ -154,6 +154,17 @@ void MaskWorkspace::Prepare(const MaskPlan& plan,
   }
 }
 
+size_t MaskWorkspace::kept_bytes() const {
+  const std::lock_guard lock(mutex_);
+  size_t floats = values_.capacity() + logits_.capacity();
+  for (const std::unique_ptr<MaskScratch>& scratch : free_) {
+    floats += scratch->packed.capacity() + scratch->block.capacity() +
+              scratch->swept.capacity() + scratch->logits.capacity() +
+              scratch->upper.capacity() + scratch->lower.capacity();
+  }
+  return floats * sizeof(float);
+}
+
 std::unique_ptr<MaskScratch> MaskWorkspace::TakeScratch() {
   {
     const std::lock_guard lock(mutex_);

@@ -39,6 +39,7 @@ struct MaskScratch {
   std::vector<uint8_t> bytes;
   std::vector<uint8_t> more_bytes;
   std::vector<uint8_t> counts;
+  std::vector<int32_t> columns;
 
   std::vector<float> swept;
   std::vector<LogitPlane> planes;
@@ -67,6 +68,9 @@ class MaskWorkspace {
   std::vector<float>& logits() { return logits_; }
   std::vector<LogitPlane>& planes() { return planes_; }
 
+  // Bytes of memory kept for later calls.
+  size_t kept_bytes() const;
+
   std::unique_ptr<MaskScratch> TakeScratch();
   void Return(std::unique_ptr<MaskScratch> scratch);
 
@@ -77,7 +81,7 @@ class MaskWorkspace {
   std::vector<FoldedCoefficients> masks_;
   std::vector<float> logits_;
   std::vector<LogitPlane> planes_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<std::unique_ptr<MaskScratch>> free_;  // guarded by mutex_
 };
 

@@ -155,7 +155,7 @@ class CliContractTest(DaemonTest):
                 session.close()
 
     def test_commands_that_are_not_built_say_so(self) -> None:
-        status, answer = self.run_json("mask", "whatever")
+        status, answer = self.run_json("batch", "whatever")
         if "error" in answer:
             self.assertEqual(status, OTHER)
             self.assertEqual(answer["error"]["code"], "UNIMPLEMENTED")

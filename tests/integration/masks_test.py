@@ -1,0 +1,666 @@
+"""MaterializeMasks and DrawMasks against numpy, from the formulas of
+engine/masks/mask_plan.h and draw_masks.h: logits are coefficients times
+prototypes, scaled ones are bilinear (align_corners false), a pixel is set
+when its logit is above 0. Both transports, the shell, and refusals that leave
+the destination untouched."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+import numpy
+from daemon_fixture import BIN_DIR, DaemonTest
+from direct_client import ALL_SEALS, READ, DirectClient, GrpcClient
+from direct_client import RequestError, make_empty_memfd, make_memfd
+from direct_client import read_memfd
+from PIL import Image
+from pictures import encode, layout, make_picture
+from preproc.v1 import image_pb2, preproc_pb2
+
+SCENES = 200
+RESULT_BYTES = 8 << 20
+F32, F16 = image_pb2.DATA_TYPE_F32, image_pb2.DATA_TYPE_F16
+I8, I16 = image_pb2.DATA_TYPE_I8, image_pb2.DATA_TYPE_I16
+NUMPY_TYPES = {
+    F32: numpy.float32,
+    F16: numpy.float16,
+    I8: numpy.int8,
+    I16: numpy.int16,
+}
+
+
+def round_half_up(value):
+    return int(numpy.floor(value + 0.5))
+
+
+class Tensor:
+    """Random stored values and what they mean."""
+
+    def __init__(self, random, shape, dtype, channels, axis) -> None:
+        self.dtype = dtype
+        self.scales, self.zero_points = [], []
+        if dtype in (F32, F16):
+            self.stored = random.uniform(-1, 1, shape).astype(
+                NUMPY_TYPES[dtype]
+            )
+            self.values = self.stored.astype(numpy.float64)
+            return
+        most = 127 if dtype == I8 else 2000
+        self.stored = random.integers(-most, most, shape, endpoint=True).astype(
+            NUMPY_TYPES[dtype]
+        )
+        count = channels if random.integers(2) else 1
+        scales = random.uniform(0.005, 0.02, count).astype(numpy.float32)
+        points = random.integers(-9, 9, count)
+        self.scales = [float(s) for s in scales]
+        self.zero_points = [int(p) for p in points]
+        along = [1] * len(shape)
+        along[axis] = count
+        self.values = (
+            self.stored.astype(numpy.float64) - points.reshape(along)
+        ) * scales.astype(numpy.float64).reshape(along)
+
+    def fill(self, ref) -> None:
+        ref.shape.extend(self.stored.shape)
+        ref.dtype = self.dtype
+        ref.scales.extend(self.scales)
+        ref.zero_points.extend(self.zero_points)
+
+    def bytes(self) -> bytes:
+        return self.stored.tobytes()
+
+
+class Scene:
+    def __init__(self, seed: int) -> None:
+        random = numpy.random.default_rng(seed)
+        self.random = random
+        self.chw = bool(random.integers(2))
+        self.height = int(random.integers(20, 61))
+        self.width = int(random.integers(20, 61))
+        k = int(random.choice([1, 4, 31, 32, 33]))
+        count = int(random.integers(1, 7))
+        grid = (self.height, self.width)
+        self.prototypes = Tensor(
+            random,
+            (k, *grid) if self.chw else (*grid, k),
+            int(random.choice([F32, F16, I8])),
+            k,
+            0 if self.chw else 2,
+        )
+        self.coefficients = Tensor(
+            random, (count, k), int(random.choice([F32, F16, I8, I16])), k, 1
+        )
+        corners = numpy.sort(random.uniform(0, 1, (count, 2, 2)), axis=1)
+        self.boxes = corners.reshape(count, 4).astype(numpy.float32)
+        self.content = None
+        planes = self.prototypes.values
+        if not self.chw:
+            planes = planes.transpose(2, 0, 1)
+        self.logits = numpy.tensordot(
+            self.coefficients.values, planes, axes=(1, 0)
+        )
+
+    def letterbox(self) -> None:
+        x, y = (int(v) for v in self.random.integers(0, 100, 2))
+        w, h = (int(v) for v in self.random.integers(150, 220, 2))
+        self.content, self.input = (x, y, w, h), (320, 320)
+
+    def request(self) -> preproc_pb2.MaterializeMasksRequest:
+        request = preproc_pb2.MaterializeMasksRequest(prototypes_chw=self.chw)
+        self.prototypes.fill(request.prototypes)
+        self.coefficients.fill(request.coefficients)
+        for i, box in enumerate(self.boxes):
+            request.boxes.add(
+                x0=box[0],
+                y0=box[1],
+                x1=box[2],
+                y1=box[3],
+                label=3 * i,
+                track_id=40 + i,
+            )
+        if self.content:
+            x, y, w, h = self.content
+            request.content.CopyFrom(
+                image_pb2.Rect(x=x, y=y, width=w, height=h)
+            )
+            request.input.CopyFrom(image_pb2.Size(width=320, height=320))
+        return request
+
+    def axis(self, along: int, pixels: int):
+        """First tap, second tap and weight of the second, per pixel."""
+        planes = self.width if along == 0 else self.height
+        begin, length = 0.0, float(planes)
+        if self.content:
+            begin = self.content[along] / self.input[along] * planes
+            length = self.content[along + 2] / self.input[along] * planes
+        low = numpy.floor(begin + 1e-9)
+        high = numpy.ceil(begin + length - 1e-9) - 1
+        at = begin + (numpy.arange(pixels) + 0.5) * length / pixels - 0.5
+        at = numpy.clip(at, low, high)
+        tap = numpy.floor(at).astype(int)
+        return tap, numpy.minimum(tap + 1, int(high)), at - tap
+
+    def scaled_logits(self, width: int, height: int) -> numpy.ndarray:
+        x0, x1, fx = self.axis(0, width)
+        y0, y1, fy = self.axis(1, height)
+        rows = self.logits[:, :, x0] * (1 - fx) + self.logits[:, :, x1] * fx
+        fy = fy[:, None]
+        return rows[:, y0] * (1 - fy) + rows[:, y1] * fy
+
+    def scaled_box(self, i: int, width: int, height: int):
+        edges = []
+        for along, pixels in ((0, width), (1, height)):
+            low, high = float(self.boxes[i][along]), float(
+                self.boxes[i][along + 2]
+            )
+            if self.content:
+                begin = self.content[along] / self.input[along]
+                length = self.content[along + 2] / self.input[along]
+                low, high = (
+                    min(max((v - begin) / length, 0.0), 1.0)
+                    for v in (low, high)
+                )
+            first = min(round_half_up(low * pixels), pixels - 1)
+            last = min(max(round_half_up(high * pixels), first + 1), pixels)
+            edges.append((first, last))
+        return edges
+
+    def proto_box(self, i: int):
+        edges = []
+        for along, pixels in ((0, self.width), (1, self.height)):
+            low, high = float(self.boxes[i][along]), float(
+                self.boxes[i][along + 2]
+            )
+            first = min(int(numpy.floor(low * pixels)), pixels - 1)
+            last = int(numpy.ceil(high * pixels))
+            edges.append((first, min(max(last, first + 1), pixels)))
+        return edges
+
+    def masks(self, size=None) -> numpy.ndarray:
+        """Cropped binary masks, [N, H, W]."""
+        logits = self.scaled_logits(*size) if size else self.logits
+        masks = numpy.zeros(logits.shape, numpy.uint8)
+        for i in range(len(logits)):
+            (x0, x1), (y0, y1) = (
+                self.scaled_box(i, *size) if size else self.proto_box(i)
+            )
+            inside = logits[i, y0:y1, x0:x1] > 0
+            masks[i, y0:y1, x0:x1] = numpy.where(inside, 255, 0)
+        return masks
+
+
+def set_size(request, width: int, height: int) -> None:
+    request.size.CopyFrom(image_pb2.Size(width=width, height=height))
+
+
+def paste(reply, memory: bytes) -> numpy.ndarray:
+    """Box masks as whole planes."""
+    shape = (len(reply.masks), reply.size.height, reply.size.width)
+    masks = numpy.zeros(shape, numpy.uint8)
+    for i, mask in enumerate(reply.masks):
+        b = mask.bounds
+        box = numpy.frombuffer(
+            memory, numpy.uint8, b.width * b.height, mask.offset_bytes
+        ).reshape(b.height, b.width)
+        masks[i, b.y : b.y + b.height, b.x : b.x + b.width] = box
+    return masks
+
+
+def runs_to_mask(counts, width: int, height: int) -> numpy.ndarray:
+    values = numpy.arange(len(counts)) % 2 * 255
+    flat = numpy.repeat(values, counts).astype(numpy.uint8)
+    return flat.reshape(width, height).T
+
+
+def text_to_runs(text: str) -> list[int]:
+    counts, at = [], 0
+    while at < len(text):
+        value, shift, group = 0, 0, 0x20
+        while group & 0x20:
+            group = ord(text[at]) - 48
+            value |= (group & 0x1F) << shift
+            shift += 5
+            at += 1
+        if group & 0x10:
+            value -= 1 << shift
+        counts.append(value + (counts[-2] if len(counts) > 2 else 0))
+    return counts
+
+
+def rings_to_mask(mask, width: int, height: int) -> numpy.ndarray:
+    """Even-odd fill: each upright edge flips everything to its right."""
+    flips = numpy.zeros((height, width + 1), int)
+    corners, at = numpy.array(mask.polygon).reshape(-1, 2).astype(int), 0
+    for count in mask.ring_sizes:
+        ring = corners[at : at + count]
+        at += count
+        for (x, y), (x2, y2) in zip(ring, numpy.roll(ring, -1, axis=0)):
+            if x == x2:
+                flips[min(y, y2) : max(y, y2), x] += 1
+    return (numpy.cumsum(flips, axis=1)[:, :width] % 2 * 255).astype(
+        numpy.uint8
+    )
+
+
+class MasksTest(DaemonTest):
+    def setUp(self) -> None:
+        self.client = DirectClient(self.daemon.direct_path)
+        self.addCleanup(self.client.close)
+        self.grpc = GrpcClient(
+            self.daemon.grpc_address, self.client.welcome.token
+        )
+        self.addCleanup(self.grpc.channel.close)
+        self.result = self.client.keep(make_empty_memfd(RESULT_BYTES))
+        self.client.register(1, self.result)
+        self.next_id = 10
+
+    def place(self, ref, content: bytes) -> None:
+        self.next_id += 1
+        fd = self.client.keep(make_memfd(content, ALL_SEALS))
+        self.client.register(self.next_id, fd, READ)
+        ref.buffer.buffer_id = self.next_id
+        ref.buffer.generation = 1
+
+    def placed(self, scene: Scene):
+        request = scene.request()
+        self.place(request.prototypes, scene.prototypes.bytes())
+        self.place(request.coefficients, scene.coefficients.bytes())
+        request.destination.buffer.buffer_id = 1
+        request.destination.buffer.generation = 1
+        return request
+
+    def release(self, request) -> None:
+        for ref in (request.prototypes, request.coefficients):
+            self.client.unregister(ref.buffer.buffer_id)
+
+    def run_masks(self, request) -> tuple:
+        reply = self.client.call("materialize_masks", request)
+        return reply, read_memfd(self.result, reply.size_bytes or 1)
+
+    def assert_iou(self, got, want) -> None:
+        for mask, oracle in zip(got, want):
+            union = numpy.count_nonzero(mask | oracle)
+            both = numpy.count_nonzero(mask & oracle)
+            self.assertGreaterEqual(both, 0.999 * union)
+
+    def test_200_scenes_equal_the_formulas(self) -> None:
+        for seed in range(SCENES):
+            scene = Scene(seed)
+            with self.subTest(seed=seed):
+                request = self.placed(scene)
+                reply, memory = self.run_masks(request)
+                self.assert_iou(paste(reply, memory), scene.masks())
+                if seed % 2:
+                    scene.letterbox()
+                    again = scene.request()
+                    request.content.CopyFrom(again.content)
+                    request.input.CopyFrom(again.input)
+                size = tuple(int(v) for v in scene.random.integers(15, 260, 2))
+                set_size(request, *size)
+                reply, memory = self.run_masks(request)
+                self.assert_iou(paste(reply, memory), scene.masks(size))
+                self.release(request)
+
+    def test_continuous_values_are_the_sigmoid(self) -> None:
+        scene = Scene(1000)
+        sigmoid = 1 / (1 + numpy.exp(-scene.logits))
+        request = self.placed(scene)
+        request.values = preproc_pb2.MASK_VALUES_CONTINUOUS
+        request.extent = preproc_pb2.MASK_EXTENT_UNCROPPED
+        _, memory = self.run_masks(request)
+        got = numpy.frombuffer(memory, numpy.uint8).reshape(sigmoid.shape)
+        self.assertLess(numpy.abs(got - sigmoid * 255).max(), 0.51)
+        request.dtype = F32
+        _, memory = self.run_masks(request)
+        got = numpy.frombuffer(memory, numpy.float32).reshape(sigmoid.shape)
+        self.assertLess(numpy.abs(got - sigmoid).max(), 1e-4)
+
+    def test_forms_give_the_masks_back(self) -> None:
+        for seed in range(2000, 2020):
+            scene = Scene(seed)
+            request = self.placed(scene)
+            set_size(request, 97, 83)
+            reply, memory = self.run_masks(request)
+            dense = paste(reply, memory)
+            request.ClearField("destination")
+            for form in ("RLE", "RLE_TEXT", "POLYGONS"):
+                with self.subTest(seed=seed, form=form):
+                    request.output = preproc_pb2.MaskOutput.Value(
+                        f"MASK_OUTPUT_{form}"
+                    )
+                    reply, _ = self.run_masks(request)
+                    for i, mask in enumerate(reply.masks):
+                        if form == "POLYGONS":
+                            got = rings_to_mask(mask, 97, 83)
+                        else:
+                            counts = mask.rle_counts or text_to_runs(
+                                mask.rle_text
+                            )
+                            got = runs_to_mask(counts, 97, 83)
+                        self.assertTrue(numpy.array_equal(got, dense[i]))
+            self.release(request)
+
+    def test_semantic_masks_are_the_argmax(self) -> None:
+        scene = Scene(3001)
+        planes = scene.prototypes.values
+        if not scene.chw:
+            planes = planes.transpose(2, 0, 1)
+        request = self.placed(scene)
+        request.semantic = True
+        request.ClearField("coefficients")
+        request.ClearField("boxes")
+        reply, memory = self.run_masks(request)
+        self.assertEqual(len(reply.masks), 1)
+        got = numpy.frombuffer(memory, numpy.uint8)
+        self.assertTrue(
+            numpy.array_equal(
+                got.reshape(planes.shape[1:]), planes.argmax(axis=0)
+            )
+        )
+
+    def test_transports_agree(self) -> None:
+        scene = Scene(4000)
+        request = self.placed(scene)
+        set_size(request, 120, 90)
+        direct, memory = self.run_masks(request)
+        inline = preproc_pb2.MaterializeMasksRequest()
+        inline.CopyFrom(request)
+        inline.prototypes.inline_bytes = scene.prototypes.bytes()
+        inline.coefficients.inline_bytes = scene.coefficients.bytes()
+        inline.destination.inline = preproc_pb2.INLINE_ENCODING_RAW
+        unary = self.grpc.call(
+            "preproc.v1.Preproc/MaterializeMasks",
+            inline,
+            preproc_pb2.MaterializeMasksReply,
+        )
+        self.assertEqual(unary.inline_bytes, memory)
+        self.assertEqual(unary.masks, direct.masks)
+        self.assertEqual(direct.report.bytes_copied, 0)
+        self.assertEqual(direct.report.backend, "cpu")
+
+    def test_refusals_leave_the_destination_untouched(self) -> None:
+        scene = Scene(5000)
+        good = self.placed(scene)
+        set_size(good, 120, 90)
+        pattern = os.urandom(RESULT_BYTES)
+        os.pwrite(self.result, pattern, 0)
+
+        def changed(change):
+            request = preproc_pb2.MaterializeMasksRequest()
+            request.CopyFrom(good)
+            change(request)
+            return request
+
+        def set_box(name, value):
+            return lambda r: setattr(r.boxes[0], name, value)
+
+        def shape(ref, value):
+            def change(request):
+                tensor = getattr(request, ref)
+                del tensor.shape[:]
+                tensor.shape.extend(value)
+
+            return change
+
+        def small(request):
+            request.destination.buffer.offset_bytes = RESULT_BYTES - 8
+
+        cases = {
+            "boxes[0].x0": [
+                set_box("x0", float("nan")),
+                set_box("x0", -0.01),
+                set_box("x0", float("inf")),
+            ],
+            "boxes[0].y1": [set_box("y1", 1.01)],
+            "boxes": [lambda r: r.boxes.add(), lambda r: r.boxes.pop()],
+            "prototypes.shape": [
+                shape("prototypes", [4, 4]),
+                shape("prototypes", [1, 4, 4, 4]),
+                shape("prototypes", [0, 4, 4]),
+            ],
+            "prototypes.shape[0]": [shape("prototypes", [-1, 4, 4])],
+            "prototypes.buffer": [shape("prototypes", [900, 900, 900])],
+            "coefficients.shape": [
+                shape("coefficients", [4]),
+                shape("coefficients", [len(scene.boxes), 999]),
+            ],
+            "coefficients": [
+                lambda r: r.coefficients.ClearField("buffer"),
+            ],
+            "destination.buffer": [small],
+            "size": [
+                lambda r: set_size(r, 0, 7),
+                lambda r: set_size(r, 20000, 7),
+            ],
+            "content": [lambda r: r.input.CopyFrom(r.size)],
+            "values": [lambda r: setattr(r, "values", 9)],
+            "output": [lambda r: setattr(r, "output", 9)],
+            "extent": [lambda r: setattr(r, "extent", 9)],
+            "dtype": [lambda r: setattr(r, "dtype", I8)],
+            "options.backends": [lambda r: r.options.backends.append("tpu")],
+        }
+        for field, changes in cases.items():
+            for i, change in enumerate(changes):
+                with self.subTest(field=field, change=i):
+                    with self.assertRaises(RequestError) as caught:
+                        self.client.call("materialize_masks", changed(change))
+                    # K * H * W of a wrong shape may be refused as a shape or
+                    # as memory that is too small.
+                    self.assertEqual(caught.exception.code, "INVALID_ARGUMENT")
+                    if field != "prototypes.buffer":
+                        self.assertEqual(caught.exception.field, field)
+        self.assertEqual(read_memfd(self.result, RESULT_BYTES), pattern)
+
+    # Drawing.
+
+    def draw_request(self, scene: Scene, background: bytes, size):
+        request = preproc_pb2.DrawMasksRequest()
+        if scene is not None:
+            request.masks.CopyFrom(self.placed(scene))
+            request.masks.ClearField("destination")
+        picture = layout(*size, image_pb2.PIXEL_FORMAT_RGBA)
+        if background:
+            self.place(request.background, background)
+            request.background.layout.CopyFrom(picture)
+        request.destination.buffer.buffer_id = 1
+        request.destination.buffer.generation = 1
+        request.destination.layout.CopyFrom(picture)
+        return request
+
+    def drawn(self, request, size) -> numpy.ndarray:
+        self.client.call("draw_masks", request)
+        width, height = size
+        return numpy.frombuffer(
+            read_memfd(self.result, width * height * 4), numpy.uint8
+        ).reshape(height, width, 4)
+
+    def test_drawings_equal_the_formula(self) -> None:
+        size = (133, 77)
+        random = numpy.random.default_rng(5)
+        background = random.integers(0, 256, (77, 133, 4)).astype(numpy.uint8)
+        for seed in range(6000, 6020):
+            scene = Scene(seed)
+            if seed % 2:
+                scene.letterbox()
+            for below in (background, None):
+                with self.subTest(seed=seed, background=below is not None):
+                    request = self.draw_request(
+                        scene, b"" if below is None else below.tobytes(), size
+                    )
+                    request.color_mode = preproc_pb2.COLOR_MODE_TRACK
+                    request.opacity = 0.5
+                    colors = random.integers(0, 256, (7, 4))
+                    for r, g, b, a in colors:
+                        request.palette.add(r=r, g=g, b=b, a=a)
+                    got = self.drawn(request, size).astype(int)
+                    want = numpy.zeros((77, 133, 4), int)
+                    if below is not None:
+                        want += below
+                    for i, mask in enumerate(scene.masks(size)):
+                        r, g, b, a = colors[(40 + i) % 7]
+                        weight = int(a * 0.5 * 256 / 255 + 0.5)
+                        color = numpy.array([r, g, b, 255])
+                        mixed = (
+                            color * weight + want * (256 - weight) + 128
+                        ) >> 8
+                        want = numpy.where(mask[..., None] > 0, mixed, want)
+                    wrong = numpy.count_nonzero(numpy.any(got != want, axis=2))
+                    self.assertLessEqual(wrong, 0.001 * size[0] * size[1])
+
+    def test_the_destination_is_always_written(self) -> None:
+        size = (50, 40)
+        picture = make_picture(50, 40)
+        os.pwrite(self.result, b"\xa5" * (50 * 40 * 4), 0)
+        kept = preproc_pb2.DrawMasksRequest(keep_destination=True)
+        empty = self.draw_request(None, b"", size)
+        kept.destination.CopyFrom(empty.destination)
+        self.assertTrue((self.drawn(kept, size) == 0xA5).all())
+        self.assertFalse(self.drawn(empty, size).any())
+        over = preproc_pb2.DrawMasksRequest()
+        over.destination.CopyFrom(empty.destination)
+        self.place(over.background, encode(picture, "PNG"))
+        got = self.drawn(over, size)
+        self.assertTrue((got[..., :3] == picture).all())
+        self.assertTrue((got[..., 3] == 255).all())
+
+    def test_masks_made_before_are_drawn(self) -> None:
+        scene = Scene(7000)
+        size = (96, 64)
+        made = self.placed(scene)
+        set_size(made, *size)
+        reply, memory = self.run_masks(made)
+        request = self.draw_request(None, b"", size)
+        self.place(request.dense.pixels, memory)
+        request.dense.masks.extend(reply.masks)
+        request.dense.size.CopyFrom(reply.size)
+        request.dense.objects.extend(made.boxes)
+        got = self.drawn(request, size)
+        direct = self.draw_request(scene, b"", size)
+        self.assertTrue(numpy.array_equal(got, self.drawn(direct, size)))
+        request.dense.masks[0].offset_bytes = len(memory)
+        with self.assertRaises(RequestError) as caught:
+            self.client.call("draw_masks", request)
+        self.assertEqual(caught.exception.reason, "BUFFER_TOO_SMALL")
+        request.dense.masks[0].bounds.x = 96
+        with self.assertRaises(RequestError) as caught:
+            self.client.call("draw_masks", request)
+        self.assertEqual(caught.exception.field, "dense.masks[0].bounds")
+
+    def test_drawings_are_refused_before_anything_is_written(self) -> None:
+        size = (50, 40)
+        scene = Scene(8000)
+        pattern = os.urandom(50 * 40 * 4)
+        os.pwrite(self.result, pattern, 0)
+
+        def grey(request):
+            request.destination.layout.format = image_pb2.PIXEL_FORMAT_GREY
+
+        cases = {
+            "opacity": lambda r: setattr(r, "opacity", 1.5),
+            "color_mode": lambda r: setattr(r, "color_mode", 9),
+            "palette[0]": lambda r: r.palette.add(r=256),
+            "masks.boxes[0].x0": lambda r: setattr(
+                r.masks.boxes[0], "x0", float("nan")
+            ),
+            "masks.boxes[0].label": lambda r: setattr(
+                r.masks.boxes[0], "label", -1
+            ),
+            "masks": lambda r: set_size(r.masks, 50, 40),
+            "destination.layout.format": grey,
+            "dense": lambda r: r.dense.SetInParent(),
+            "keep_destination": lambda r: (
+                setattr(r, "keep_destination", True),
+                r.background.SetInParent(),
+            ),
+        }
+        for field, change in cases.items():
+            with self.subTest(field=field):
+                request = self.draw_request(scene, b"", size)
+                change(request)
+                with self.assertRaises(RequestError) as caught:
+                    self.client.call("draw_masks", request)
+                self.assertEqual(caught.exception.code, "INVALID_ARGUMENT")
+                self.assertEqual(caught.exception.field, field)
+        self.assertEqual(read_memfd(self.result, len(pattern)), pattern)
+
+    # The shell.
+
+    def test_preprocctl_mask(self) -> None:
+        # One scale each: the shell has no lists of them.
+        scene = next(
+            scene
+            for scene in map(Scene, range(9000, 9100))
+            if len(scene.prototypes.scales) == 1
+            and len(scene.coefficients.scales) <= 1
+        )
+        with tempfile.TemporaryDirectory() as folder:
+
+            def path(name: str) -> str:
+                return os.path.join(folder, name)
+
+            numpy.save(path("p.npy"), scene.prototypes.stored)
+            numpy.save(path("c.npy"), scene.coefficients.stored)
+            boxes = numpy.zeros((len(scene.boxes), 7), numpy.float32)
+            boxes[:, :4] = scene.boxes
+            numpy.save(path("b.npy"), boxes)
+            arguments = [
+                os.path.join(BIN_DIR, "preprocctl"),
+                "--runtime-dir",
+                self.daemon.folder,
+                "--json",
+                "mask",
+                path("p.npy"),
+                "--coefficients",
+                path("c.npy"),
+                "--boxes",
+                path("b.npy"),
+            ]
+            if scene.chw:
+                arguments.append("--chw")
+            for option, tensor in (
+                ("--prototype-quant", scene.prototypes),
+                ("--coefficient-quant", scene.coefficients),
+            ):
+                if tensor.scales:
+                    arguments += [
+                        option,
+                        f"{tensor.scales[0]},{tensor.zero_points[0]}",
+                    ]
+
+            def run(*more: str) -> dict:
+                done = subprocess.run(
+                    [*arguments, *more],
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                    timeout=120,
+                )
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                return json.loads(done.stdout)
+
+            want = scene.masks((90, 70))
+            run("-o", path("m.npy"), "--size", "90x70")
+            self.assert_iou(numpy.load(path("m.npy")), want)
+            run("-o", path("m.json"), "--size", "90x70")
+            with open(path("m.json"), encoding="utf-8") as file:
+                masks = json.load(file)
+            got = [
+                runs_to_mask(text_to_runs(m["segmentation"]["counts"]), 90, 70)
+                for m in masks
+            ]
+            self.assert_iou(got, want)
+            picture = make_picture(90, 70)
+            with open(path("photo.png"), "wb") as file:
+                file.write(encode(picture, "PNG"))
+            run("-o", path("drawn.png"), "--draw-on", path("photo.png"))
+            drawn = numpy.asarray(Image.open(path("drawn.png")))
+            anywhere = want.any(axis=0)
+            changed = (drawn != picture).any(axis=2)
+            self.assertFalse((changed & ~anywhere).sum() > 6)
+            self.assertGreater(changed.sum(), 0.5 * anywhere.sum())
+
+
+if __name__ == "__main__":
+    unittest.main()
