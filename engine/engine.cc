@@ -300,7 +300,8 @@ absl::Status Engine::ConvertBatch(std::span<const ConvertPlan> plans,
   PREPROCD_CHECK(!plans.empty());
   for (const ConvertPlan& plan : plans) {
     PREPROCD_ENSURE(plan.backend == plans[0].backend);
-    RETURN_IF_ERROR(CheckNoOverlap(plan, source, destination));
+    RETURN_IF_ERROR(
+        CheckNoOverlap(plan.source, source, plan.destination, destination));
   }
   Converter* converter = state_->Find(plans[0].backend);
   PREPROCD_ENSURE(converter != nullptr);

@@ -91,6 +91,28 @@ absl::Status Overlapping(absl::string_view what) {
                       absl::StrCat("destination: shares bytes with ", what));
 }
 
+// Whether a tensor's bytes lie among the destination picture's.
+bool Overlaps(const DestinationPicture& picture, const TensorMemory& tensor) {
+  if (tensor.registered == nullptr || picture.registered == nullptr) {
+    return false;
+  }
+  const ImageDesc& desc = picture.desc;
+  const int planes = GetPixelFormatInfo(desc.format).plane_count;
+  for (int i = 0; i < planes; ++i) {
+    const PlaneDesc& plane = desc.planes[static_cast<size_t>(i)];
+    if (plane.buffer_index >= picture.registered->memory.size()) continue;
+    const Buffer& memory = *picture.registered->memory[plane.buffer_index];
+    if (!(memory.identity() == tensor.registered->memory[0]->identity())) {
+      continue;
+    }
+    if (plane.offset_bytes < tensor.offset_bytes + tensor.size_bytes &&
+        tensor.offset_bytes < RequiredBytes(desc, plane.buffer_index)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // Room, alignment and overlap of dense masks in a registered buffer.
 absl::Status CheckDensePlace(const WorkItem& item, uint64_t size_bytes) {
   const MaskWork& work = *item.masks;
@@ -369,6 +391,10 @@ absl::Status Service::PlanDraw(WorkItem& item) {
                                       item.destination));
   const ImageDesc& to = item.destination.desc;
   RETURN_IF_ERROR(CheckDraw(to, nullptr, work.style, work.objects));
+  for (const TensorMemory* tensor :
+       {&work.prototype_bytes, &work.coefficient_bytes, &work.dense_bytes}) {
+    if (Overlaps(item.destination, *tensor)) return Overlapping("a tensor");
+  }
   if (over_picture) {
     const bool same = !item.source.encoded && source.format == to.format &&
                       source.dtype == to.dtype && source.width == to.width &&

@@ -54,7 +54,7 @@ bool IsMapped(const std::shared_ptr<const RegisteredBuffer>& registered) {
 // Raw pixels between mapped memfds on the CPU: nothing in it can block. A
 // dma-buf may wait for a fence, a copied memfd for its bytes.
 bool MayRunHere(const WorkItem& item, int64_t cost) {
-  return cost <= kMaxCostHere && item.operation == Operation::kConvert &&
+  return cost <= kMaxCostHere && item.operation != Operation::kDrawMasks &&
          item.plan.has_value() && item.plan->backend == "cpu" &&
          !item.source.encoded && IsMapped(item.source.registered) &&
          IsMapped(item.destination.registered);

@@ -106,10 +106,12 @@ class Painter {
     }
   }
 
-  // For packed4().
-  void BlendLogits(const BlendColor& color, const MaskRows::Row& row, int x,
-                   int y, int n) const {
-    BlendPacked4(row.a, row.b, row.w, color, static_cast<size_t>(n), At(x, y));
+  // For packed4(): `count` rows from y on, with the weights `w`.
+  void BlendLogits(const BlendColor& color, const MaskRows::Row& row,
+                   const float* w, int x, int y, int n, int count) const {
+    BlendPacked4(row.a, row.b, w, static_cast<size_t>(count), color,
+                 static_cast<size_t>(n), to_.desc.planes[0].stride_bytes,
+                 At(x, y));
   }
 
   // Blends the chroma row of rows y and y + 1 (y even) with the masks of n
@@ -275,8 +277,14 @@ class BandDrawer {
       const LogitPlane* plane = i < planes_.size() ? &planes_[i] : nullptr;
       MaskRows rows(*masks_.workspace, i, area, plane, scratch);
       if (painter_.packed4()) {
-        for (int y = area.y; y < area.y + area.height; ++y) {
-          painter_.BlendLogits(color, rows.At(y), area.x, y, area.width);
+        const MaskAxis& axis = masks_.workspace->plan().y;
+        const int last = area.y + area.height;
+        for (int y = area.y; y < last;) {
+          const float* w = axis.fraction.data() + static_cast<size_t>(y);
+          const int count = *w == 0 ? 1 : RowsBetween(axis, y, last);
+          painter_.BlendLogits(color, rows.At(y), w, area.x, y, area.width,
+                               count);
+          y += count;
         }
         return;
       }

@@ -42,24 +42,23 @@ uint64_t ElementBytes(DType dtype) {
 absl::Status CheckQuantization(DType dtype, const TensorQuantization& q,
                                int channels, absl::string_view field) {
   const size_t scales = q.scales.size();
-  const std::string scales_field = absl::StrCat(field, ".scales");
   if (!IsInteger(dtype)) {
     if (scales == 0 && q.zero_points.empty()) return absl::OkStatus();
-    return Refuse(
-        ErrorReason::kFieldInvalid,
-        scales == 0 ? absl::StrCat(field, ".zero_points") : scales_field,
-        absl::StrCat(scales == 0 ? q.zero_points.size() : scales),
-        "entries, but the elements are floating point");
+    return Refuse(ErrorReason::kFieldInvalid,
+                  absl::StrCat(field, scales == 0 ? ".zero_points" : ".scales"),
+                  absl::StrCat(scales == 0 ? q.zero_points.size() : scales),
+                  "entries, but the elements are floating point");
   }
   if (scales != 1 && scales != static_cast<size_t>(channels)) {
     return Refuse(
-        ErrorReason::kFieldInvalid, scales_field, absl::StrCat(scales),
+        ErrorReason::kFieldInvalid, absl::StrCat(field, ".scales"),
+        absl::StrCat(scales),
         absl::StrCat("entries, an integer tensor needs 1 or ", channels));
   }
   for (size_t i = 0; i < scales; ++i) {
     if (std::isfinite(q.scales[i]) && q.scales[i] > 0) continue;
     return Refuse(ErrorReason::kFieldInvalid,
-                  absl::StrCat(scales_field, "[", i, "]"),
+                  absl::StrCat(field, ".scales[", i, "]"),
                   absl::StrCat(q.scales[i]), "is not a finite scale above 0");
   }
   if (!q.zero_points.empty() && q.zero_points.size() != scales) {

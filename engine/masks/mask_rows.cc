@@ -182,6 +182,16 @@ void MaskWorkspace::Return(std::unique_ptr<MaskScratch> scratch) {
   if (free_.size() < kMaxKeptScratch) free_.push_back(std::move(scratch));
 }
 
+int RowsBetween(const MaskAxis& axis, int y, int end) {
+  const int32_t tap = axis.tap[static_cast<size_t>(y)];
+  int next = y + 1;
+  while (next < end && axis.tap[static_cast<size_t>(next)] == tap &&
+         axis.fraction[static_cast<size_t>(next)] != 0) {
+    ++next;
+  }
+  return next - y;
+}
+
 Rect ComputedArea(const MaskPlan& plan, size_t i) {
   const MaskPlacement& mask = plan.masks[i];
   return plan.extent == MaskExtent::kUncropped ? mask.bounds : mask.box;

@@ -99,6 +99,10 @@ bool LayOutPlanes(const MaskPlan& plan, int begin, int end, size_t most,
 void SweepLogits(const MaskWorkspace& workspace, int begin,
                  std::span<const LogitPlane> planes, MaskScratch& scratch);
 
+// Output rows from y on, before `end`, that lie between the same two
+// prototype rows as y and on neither; y is the first of them.
+int RowsBetween(const MaskAxis& axis, int y, int end);
+
 // Output pixels of mask i that are computed: its box, or all.
 Rect ComputedArea(const MaskPlan& plan, size_t i);
 

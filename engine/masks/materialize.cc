@@ -29,18 +29,6 @@ size_t ElementBytes(const MaskPlan& plan) {
   return plan.dtype == DType::kF32 ? sizeof(float) : 1;
 }
 
-// Output rows from y on, before `end`, that lie between the same two
-// prototype rows as y and on neither.
-int RowsBetween(const MaskAxis& axis, int y, int end) {
-  const int32_t tap = axis.tap[static_cast<size_t>(y)];
-  int next = y + 1;
-  while (next < end && axis.tap[static_cast<size_t>(next)] == tap &&
-         axis.fraction[static_cast<size_t>(next)] != 0) {
-    ++next;
-  }
-  return next - y;
-}
-
 void WriteMask(const MaskWorkspace& workspace, size_t i,
                const LogitPlane* plane, MaskScratch& scratch, std::byte* out) {
   const MaskPlan& plan = workspace.plan();

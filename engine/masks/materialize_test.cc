@@ -5,14 +5,30 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "hwy/targets.h"
+
+namespace {
+std::atomic<uint64_t> allocations = 0;
+}  // namespace
+
+// Counts what the code under test allocates.
+void* operator new(size_t size) {
+  ++allocations;
+  if (void* memory = malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { free(memory); }
+void operator delete(void* memory, size_t) noexcept { free(memory); }
 
 namespace preprocd {
 namespace {
@@ -597,6 +613,34 @@ TEST_P(Target, EdgesAreSymmetric) {
     EXPECT_EQ(static_cast<int>(out[static_cast<size_t>(x)]),
               x >= 160 && x < 320 ? 255 : 0)
         << x;
+  }
+}
+
+TEST(MaterializeTest, AllocatesNothingWhenWarm) {
+  for (const Size size : {Size(), Size{320, 200}}) {
+    for (const auto extent :
+         {MaskExtent::kBox, MaskExtent::kPlane, MaskExtent::kUncropped}) {
+      Scene s =
+          MakeScene(3, {40, 30, 32, 20, true, DType::kF32, DType::kF32, false});
+      Point(s);
+      MaskSpec spec;
+      spec.size = size;
+      spec.extent = extent;
+      MaskPlan plan;
+      MaskWorkspace workspace;
+      RowPool pool(1);
+      std::vector<std::byte> out;
+      uint64_t before = 0;
+      for (int run = 0; run < 3; ++run) {
+        if (run == 2) before = allocations;
+        ASSERT_TRUE(
+            PlanMasks(s.prototypes, s.coefficients, s.boxes, spec, plan).ok());
+        workspace.Prepare(plan, s.prototypes, s.coefficients);
+        out.resize(plan.size_bytes);
+        ASSERT_TRUE(MaterializeMasks(workspace, out, pool).ok());
+      }
+      EXPECT_EQ(allocations, before);
+    }
   }
 }
 

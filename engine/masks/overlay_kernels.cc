@@ -44,12 +44,15 @@ void BlendPlane(const uint8_t* mask, const BlendColor& color, size_t n,
   BlendScalar<1>(mask, color, n, pixels);
 }
 
-void BlendLogits4(const float* a, const float* b, float w,
-                  const BlendColor& color, size_t n, uint8_t* pixels) {
-  for (size_t i = 0; i < n; ++i) {
-    const float v = w == 0 ? a[i] : a[i] + w * (b[i] - a[i]);
-    const uint8_t mask = v > 0 ? 255 : 0;
-    BlendScalar<4>(&mask, color, 1, pixels + 4 * i);
+void BlendLogits4(const float* a, const float* b, const float* w, size_t rows,
+                  const BlendColor& color, size_t n, size_t stride,
+                  uint8_t* pixels) {
+  for (size_t r = 0; r < rows; ++r, pixels += stride) {
+    for (size_t i = 0; i < n; ++i) {
+      const float v = w[r] == 0 ? a[i] : a[i] + w[r] * (b[i] - a[i]);
+      const uint8_t mask = v > 0 ? 255 : 0;
+      BlendScalar<4>(&mask, color, 1, pixels + 4 * i);
+    }
   }
 }
 void BlendPairs(const uint8_t* counts, const BlendColor& color, size_t n,
@@ -127,42 +130,51 @@ HWY_INLINE Weights Packed4Weights(const BlendColor& color) {
           hn::Set(d16, static_cast<uint16_t>(256 - color.weight))};
 }
 
-template <bool kOneRow>
-void LogitsPacked4(const float* a, const float* b, float w,
-                   const BlendColor& color, size_t n, uint8_t* pixels) {
+// One vector of pixels where `on`.
+HWY_INLINE void BlendWhere(D8 d8, hn::Mask<hn::ScalableTag<float> > on,
+                           const Weights& weights, uint8_t* p) {
   const hn::ScalableTag<float> d;
-  const D8 d8;
   const D32 d32;
-  const size_t lanes = hn::Lanes(d);
-  const Weights weights = Packed4Weights(color);
-  const auto weight = hn::Set(d, w);
-  const auto zero = hn::Zero(d);
-  const auto blend = [&](size_t i, uint8_t* p) HWY_ATTR {
-    auto v = hn::LoadU(d, a + i);
-    if constexpr (!kOneRow) {
-      v = hn::MulAdd(weight, hn::Sub(hn::LoadU(d, b + i), v), v);
-    }
-    const auto on = hn::Gt(v, zero);
-    if (hn::AllFalse(d, on)) return;
-    const V8 old = hn::LoadU(d8, p);
-    const auto blended = hn::BitCast(d32, BlendBytes(d8, old, weights));
-    hn::StoreU(hn::BitCast(d8, hn::IfThenElse(hn::RebindMask(d32, on), blended,
-                                              hn::BitCast(d32, old))),
-               d8, p);
-  };
-  size_t i = 0;
-  for (; i + lanes <= n; i += lanes) blend(i, pixels + 4 * i);
-  if (i == n) return;
-  HWY_ALIGN uint8_t tail[hn::MaxLanes(D8())] = {};
-  std::memcpy(tail, pixels + 4 * i, 4 * (n - i));
-  blend(i, tail);
-  std::memcpy(pixels + 4 * i, tail, 4 * (n - i));
+  if (hn::AllFalse(d, on)) return;
+  const V8 old = hn::LoadU(d8, p);
+  const auto blended = hn::BitCast(d32, BlendBytes(d8, old, weights));
+  hn::StoreU(hn::BitCast(d8, hn::IfThenElse(hn::RebindMask(d32, on), blended,
+                                            hn::BitCast(d32, old))),
+             d8, p);
 }
 
-void BlendLogits4(const float* a, const float* b, float w,
-                  const BlendColor& color, size_t n, uint8_t* pixels) {
-  if (w == 0) return LogitsPacked4<true>(a, b, w, color, n, pixels);
-  LogitsPacked4<false>(a, b, w, color, n, pixels);
+void BlendLogits4(const float* a, const float* b, const float* w, size_t rows,
+                  const BlendColor& color, size_t n, size_t stride,
+                  uint8_t* pixels) {
+  const hn::ScalableTag<float> d;
+  const D8 d8;
+  const size_t lanes = hn::Lanes(d);
+  const Weights weights = Packed4Weights(color);
+  const auto zero = hn::Zero(d);
+  // Pixels [i, i + lanes) of every row: neighbours above are alike, which
+  // makes the skipping of empty vectors predictable.
+  const auto mask_at = [&](size_t i, size_t r) HWY_ATTR {
+    auto v = hn::LoadU(d, a + i);
+    if (w[r] != 0) {
+      v = hn::MulAdd(hn::Set(d, w[r]), hn::Sub(hn::LoadU(d, b + i), v), v);
+    }
+    return hn::Gt(v, zero);
+  };
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    uint8_t* p = pixels + 4 * i;
+    for (size_t r = 0; r < rows; ++r, p += stride) {
+      BlendWhere(d8, mask_at(i, r), weights, p);
+    }
+  }
+  if (i == n) return;
+  HWY_ALIGN uint8_t tail[hn::MaxLanes(D8())] = {};
+  uint8_t* p = pixels + 4 * i;
+  for (size_t r = 0; r < rows; ++r, p += stride) {
+    std::memcpy(tail, p, 4 * (n - i));
+    BlendWhere(d8, mask_at(i, r), weights, tail);
+    std::memcpy(p, tail, 4 * (n - i));
+  }
 }
 
 void BlendPacked4(const uint8_t* mask, const BlendColor& color, size_t n,
@@ -316,9 +328,11 @@ void BlendPacked4(const uint8_t* mask, const BlendColor& color, size_t n,
                   uint8_t* pixels) {
   HWY_DYNAMIC_DISPATCH(BlendPacked4)(mask, color, n, pixels);
 }
-void BlendPacked4(const float* a, const float* b, float w,
-                  const BlendColor& color, size_t n, uint8_t* pixels) {
-  HWY_DYNAMIC_DISPATCH(BlendLogits4)(a, b, w, color, n, pixels);
+void BlendPacked4(const float* a, const float* b, const float* w, size_t rows,
+                  const BlendColor& color, size_t n, size_t stride,
+                  uint8_t* pixels) {
+  HWY_DYNAMIC_DISPATCH(BlendLogits4)
+  (a, b, w, rows, color, n, stride, pixels);
 }
 void BlendPacked3(const uint8_t* mask, const BlendColor& color, size_t n,
                   uint8_t* pixels) {

@@ -27,10 +27,12 @@ void BlendPacked3(const uint8_t* mask, const BlendColor& color, size_t n,
 // channels[0] only.
 void BlendPlane(const uint8_t* mask, const BlendColor& color, size_t n,
                 uint8_t* pixels);
-// The mask being logits: where a[i] + w * (b[i] - a[i]) > 0. Both rows are
-// readable kMaskRowPadding further.
-void BlendPacked4(const float* a, const float* b, float w,
-                  const BlendColor& color, size_t n, uint8_t* pixels);
+// The mask being logits: where a[i] + w[r] * (b[i] - a[i]) > 0 in row r, at
+// pixels + r * stride. Both logit rows are readable kMaskRowPadding further;
+// with weight 0 b is not read.
+void BlendPacked4(const float* a, const float* b, const float* w, size_t rows,
+                  const BlendColor& color, size_t n, size_t stride,
+                  uint8_t* pixels);
 // How many of each four pixels are set, 0..4, from two mask rows of 2 n
 // pixels, 0 or 0xff.
 void CountQuads(const uint8_t* top, const uint8_t* bottom, size_t n,
