@@ -113,6 +113,13 @@ bool Overlaps(const DestinationPicture& picture, const TensorMemory& tensor) {
   return false;
 }
 
+// Whether `a`'s rows can be copied into `b`.
+bool SamePixels(const ImageDesc& a, const ImageDesc& b) {
+  const bool yuv = GetPixelFormatInfo(b.format).family == ColorFamily::kYuv;
+  return a.format == b.format && a.dtype == b.dtype && a.width == b.width &&
+         a.height == b.height && (!yuv || a.color == b.color);
+}
+
 // Room, alignment and overlap of dense masks in a registered buffer.
 absl::Status CheckDensePlace(const WorkItem& item, uint64_t size_bytes) {
   const MaskWork& work = *item.masks;
@@ -391,14 +398,19 @@ absl::Status Service::PlanDraw(WorkItem& item) {
                                       item.destination));
   const ImageDesc& to = item.destination.desc;
   RETURN_IF_ERROR(CheckDraw(to, nullptr, work.style, work.objects));
+  const int64_t covered = CoveredPixels(work.dense, work.dense_grid, to);
+  if (covered > kMaxMaskPixels) {
+    return BadValue(ErrorReason::kTooLarge, "dense.masks",
+                    absl::StrCat(covered),
+                    absl::StrCat("pixels > ", kMaxMaskPixels));
+  }
+  item.other_cost = covered;
   for (const TensorMemory* tensor :
        {&work.prototype_bytes, &work.coefficient_bytes, &work.dense_bytes}) {
     if (Overlaps(item.destination, *tensor)) return Overlapping("a tensor");
   }
   if (over_picture) {
-    const bool same = !item.source.encoded && source.format == to.format &&
-                      source.dtype == to.dtype && source.width == to.width &&
-                      source.height == to.height && source.color == to.color;
+    const bool same = !item.source.encoded && SamePixels(source, to);
     work.backdrop = same ? Backdrop::kPicture : Backdrop::kKeep;
     work.convert_background = !same;
     if (!same) {

@@ -444,6 +444,16 @@ absl::Status CheckStyle(const DrawStyle& style) {
 
 std::span<const MaskColor> DefaultPalette() { return kPalette; }
 
+int64_t CoveredPixels(std::span<const DenseMask> masks, Size grid,
+                      const ImageDesc& destination) {
+  int64_t pixels = 0;
+  for (const DenseMask& mask : masks) {
+    const Rect area = CoveredBy(mask, grid, destination);
+    pixels += int64_t{area.width} * area.height;
+  }
+  return pixels;
+}
+
 absl::Status CheckDraw(const ImageDesc& destination,
                        const ImageDesc* background, const DrawStyle& style,
                        std::span<const DrawnObject> objects) {

@@ -79,6 +79,11 @@ struct DrawnMasks {
 
 enum class Backdrop : uint8_t { kZeros, kPicture, kKeep };
 
+// Destination pixels that dense masks cover, overlaps counted each; bounded
+// by the caller (kMaxMaskPixels).
+int64_t CoveredPixels(std::span<const DenseMask> masks, Size grid,
+                      const ImageDesc& destination);
+
 // Errors: kInvalidArgument with the field: FIELD_INVALID color_mode, opacity,
 // palette, masks.boxes[i].label; FORMAT_PAIR destination.layout.format (rgba,
 // bgra, rgb, bgr, nv12, all u8); GEOMETRY_INVALID background (another format

@@ -248,6 +248,8 @@ void PlaceBox(double a, double b, int pixels, const ContentSpan& content,
 absl::Status CheckWork(const MaskPlan& plan) {
   int64_t pixels = 0;
   int64_t products = 0;
+  // Every class is compared at every pixel.
+  const int64_t passes = plan.semantic ? plan.channels : 1;
   const double x_scale =
       static_cast<double>(plan.prototype_size.width) / plan.size.width;
   const double y_scale =
@@ -255,7 +257,7 @@ absl::Status CheckWork(const MaskPlan& plan) {
   for (const MaskPlacement& mask : plan.masks) {
     const Rect& area =
         plan.extent == MaskExtent::kUncropped ? mask.bounds : mask.box;
-    pixels += int64_t{area.width} * area.height;
+    pixels += int64_t{area.width} * area.height * passes;
     products += static_cast<int64_t>((area.width * x_scale + 3) *
                                      (area.height * y_scale + 3)) *
                 plan.channels;
@@ -263,7 +265,7 @@ absl::Status CheckWork(const MaskPlan& plan) {
   if (pixels <= kMaxMaskPixels && products <= kMaxMaskProducts) {
     return absl::OkStatus();
   }
-  return Refuse(ErrorReason::kTooLarge, "boxes",
+  return Refuse(ErrorReason::kTooLarge, plan.semantic ? "size" : "boxes",
                 absl::StrCat(pixels, " pixels, ", products, " products"),
                 absl::StrCat("> ", kMaxMaskPixels, " or ", kMaxMaskProducts));
 }

@@ -32,7 +32,7 @@ namespace preprocd {
 inline constexpr int kMaxMasks = 4096;
 inline constexpr int kMaxPrototypes = 1024;
 inline constexpr int kMaxClasses = 256;
-// Pixels computed by one call, boxes that overlap counted each.
+// Pixels computed by one call, boxes that overlap and classes counted each.
 inline constexpr int64_t kMaxMaskPixels = 1LL << 30;
 // Products of coefficient and prototype in one call (seconds of one core).
 inline constexpr int64_t kMaxMaskProducts = 1LL << 35;

@@ -128,6 +128,18 @@ TEST(MaskPlanTest, RefusesMoreWorkThanOneCallMayDo) {
   r.ExpectRefused("boxes", ErrorReason::kTooLarge);
 }
 
+TEST(MaskPlanTest, RefusesMoreClassesTimesPixelsThanOneCallMayDo) {
+  Request r;
+  r.boxes.clear();
+  r.coefficients = {};
+  r.spec.semantic = true;
+  r.prototypes.channels = 16;
+  r.spec.size = {8192, 8192};
+  EXPECT_TRUE(r.Plan().ok());
+  r.prototypes.channels = 17;
+  r.ExpectRefused("size", ErrorReason::kTooLarge);
+}
+
 TEST(MaskPlanTest, BoxesRoundOutwardsOnThePrototypeGrid) {
   Request r;
   r.boxes = {

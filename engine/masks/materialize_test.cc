@@ -639,7 +639,8 @@ TEST(MaterializeTest, AllocatesNothingWhenWarm) {
         out.resize(plan.size_bytes);
         ASSERT_TRUE(MaterializeMasks(workspace, out, pool).ok());
       }
-      EXPECT_EQ(allocations, before);
+      EXPECT_EQ(allocations, before)
+          << size.width << " " << static_cast<int>(extent);
     }
   }
 }
