@@ -15,6 +15,10 @@
 namespace preprocd {
 namespace {
 
+// A piece of a row and its copies fit a store buffer; a multiple of every
+// vector and of the chroma block.
+constexpr int kPiecePixels = 256;
+
 // Per band; plans that would stage more go through the float rows, whose ring
 // is bounded by fetching again.
 constexpr size_t kMaxScratchBytes = size_t{3} << 20;
@@ -183,14 +187,35 @@ class FixedRenderer::Band {
     if (plan_.has_padding) MakePadding();
   }
 
+  // As Render for a row without padding, in pieces where a row is made in one
+  // step.
+  void RenderPieces(int y, PieceDone done) {
+    const auto width = static_cast<int>(width_);
+    if (to_.family != ColorFamily::kRgb || !elements_.plain()) {
+      Render(y);
+      done(y, 0, width);
+      return;
+    }
+    Sample(y - content_.y);
+    const PixelInput in = Input();
+    const PixelOutput out = PlainOutput(y);
+    for (int x = 0; x < width; x += kPiecePixels) {
+      const int end = std::min(width, x + kPiecePixels);
+      PixelOutput piece = out;
+      for (uint8_t*& row : piece.rows) {
+        if (row != nullptr) row += static_cast<size_t>(x) * pixel_bytes_;
+      }
+      WritePixels(AdvancePixels(in, static_cast<size_t>(x)),
+                  static_cast<size_t>(end - x), piece);
+      done(y, x, end);
+    }
+  }
+
   void Render(int y) {
     const bool inside = y >= content_.y && y < content_.y + content_.height;
     if (plan_.has_padding) Pad(y, inside);
     if (!inside) return;
-    const int row = y - content_.y;
-    for (std::optional<PlaneSampler>& sampler : samplers_) {
-      if (sampler) sampler->Sample(row);
-    }
+    Sample(y - content_.y);
     if (to_.family == ColorFamily::kGrey) {
       WriteGrey(y);
     } else {
@@ -199,6 +224,12 @@ class FixedRenderer::Band {
   }
 
  private:
+  void Sample(int row) {
+    for (std::optional<PlaneSampler>& sampler : samplers_) {
+      if (sampler) sampler->Sample(row);
+    }
+  }
+
   bool is_planar() const {
     return to_.family == ColorFamily::kGrey || to_.is_planar_rgb();
   }
@@ -364,23 +395,29 @@ class FixedRenderer::Band {
     return bgr ? PixelLayout::kBgr : PixelLayout::kRgb;
   }
 
+  // Where row `y` of plain elements goes.
+  PixelOutput PlainOutput(int y) const {
+    PixelOutput out;
+    out.flip = elements_.flip();
+    if (!is_planar()) {
+      out.layout = PackedLayout();
+      out.rows[0] = reinterpret_cast<uint8_t*>(Out(0, y));
+      return out;
+    }
+    out.layout = PixelLayout::kPlanes;
+    for (size_t c = 0; c < channels(); ++c) {
+      out.rows[c] = reinterpret_cast<uint8_t*>(Out(plane_of(c), y));
+    }
+    return out;
+  }
+
   void WriteColor(int y) {
     const PixelInput in = Input();
-    PixelOutput out;
     if (elements_.plain()) {
-      out.flip = elements_.flip();
-      if (!is_planar()) {
-        out.layout = PackedLayout();
-        out.rows[0] = reinterpret_cast<uint8_t*>(Out(0, y));
-      } else {
-        out.layout = PixelLayout::kPlanes;
-        for (size_t c = 0; c < channels(); ++c) {
-          out.rows[c] = reinterpret_cast<uint8_t*>(Out(plane_of(c), y));
-        }
-      }
-      WritePixels(in, width_, out);
+      WritePixels(in, width_, PlainOutput(y));
       return;
     }
+    PixelOutput out;
     // Values first, then each channel's elements.
     out.layout = PixelLayout::kPlanes;
     for (size_t c = 0; c < channels(); ++c) out.rows[c] = bytes_[c];
@@ -433,12 +470,10 @@ void FixedRenderer::RenderRows(int begin, int end) const {
 
 void FixedRenderer::RenderEach(int begin, int end,
                                absl::FunctionRef<bool(int y)> wanted,
-                               absl::FunctionRef<void(int y)> done) const {
+                               PieceDone done) const {
   Band band(*this);
   for (int y = begin; y < end; ++y) {
-    if (!wanted(y)) continue;
-    band.Render(y);
-    done(y);
+    if (wanted(y)) band.RenderPieces(y, done);
   }
 }
 

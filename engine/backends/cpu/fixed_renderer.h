@@ -39,10 +39,13 @@ class FixedRenderer {
   // Destination rows [begin, end), whole width.
   void RenderRows(int begin, int end) const;
 
-  // The rows of [begin, end) that are `wanted`, telling `done` of each before
-  // the next one is written.
+  // The rows of [begin, end) that are `wanted`, a piece at a time: `done` is
+  // told of pixels [x0, x1) of row y before more are written. Short pieces
+  // let copies of them drain to memory beside the next piece's arithmetic.
+  // REQUIRES: a plan without padding.
+  using PieceDone = absl::FunctionRef<void(int y, int x0, int x1)>;
   void RenderEach(int begin, int end, absl::FunctionRef<bool(int y)> wanted,
-                  absl::FunctionRef<void(int y)> done) const;
+                  PieceDone done) const;
 
  private:
   struct Plane {

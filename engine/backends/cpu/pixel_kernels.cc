@@ -516,6 +516,19 @@ FixedYuv MakeFixedYuv(const YuvToRgbCoefficients& exact, int fraction) {
   return k;
 }
 
+PixelInput AdvancePixels(const PixelInput& in, size_t x) {
+  PixelInput result = in;
+  for (size_t i = 0; i < in.rows.size(); ++i) {
+    if (in.rows[i] == nullptr) continue;
+    size_t bytes = x;
+    if (in.source == PixelSource::kYuvStaged) bytes = 2 * x;
+    if (in.source == PixelSource::kRgbx) bytes = 4 * x;
+    if (in.source == PixelSource::kYuvHalfPlanar && i > 0) bytes = x / 2;
+    result.rows[i] = static_cast<const uint8_t*>(in.rows[i]) + bytes;
+  }
+  return result;
+}
+
 void WritePixels(const PixelInput& in, size_t width, const PixelOutput& out) {
   HWY_DYNAMIC_DISPATCH(WritePixelsT)(in, width, out);
 }

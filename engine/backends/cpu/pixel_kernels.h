@@ -45,6 +45,9 @@ struct PixelInput {
   FixedYuv yuv;            // kYuv...
 };
 
+// The same input from pixel `x` on. REQUIRES: an even `x`.
+PixelInput AdvancePixels(const PixelInput& in, size_t x);
+
 enum class PixelLayout : uint8_t {
   kPlanes,  // rows R, G, B and, where not null, A
   kRgb,

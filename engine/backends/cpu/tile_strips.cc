@@ -103,18 +103,25 @@ class Strips {
     }
   }
 
-  // Copies row `y` of the frame from the strip to the tiles that show it.
-  void Deliver(int y, const ImageView& strip) const {
+  // Copies pixels [x0, x1) of the frame's row `y` from the strip to the tiles
+  // that show them.
+  void Deliver(int y, int x0, int x1, const ImageView& strip) const {
     for (size_t i = 0; i < plans_.size(); ++i) {
       const Rect& r = plans_[i].source_rect;
       const int row = y + frame_.y - r.y;
       if (row < 0 || row >= r.height) continue;
-      const size_t from = static_cast<size_t>(r.x - frame_.x) * pixel_bytes_;
-      const size_t bytes = static_cast<size_t>(r.width) * pixel_bytes_;
+      const int left = r.x - frame_.x;
+      const int begin = std::max(x0, left);
+      const int end = std::min(x1, left + r.width);
+      if (begin >= end) continue;
+      const size_t bytes = static_cast<size_t>(end - begin) * pixel_bytes_;
+      const size_t from = static_cast<size_t>(begin) * pixel_bytes_;
+      const size_t to = static_cast<size_t>(begin - left) * pixel_bytes_;
       for (int p = 0; p < planes_; ++p) {
-        memcpy(tiles_[i].row(p, row),
+        memcpy(tiles_[i].row(p, row) + to,
                strip.planes[static_cast<size_t>(p)] + from, bytes);
       }
+      if (end < left + r.width) continue;
       // The last of all threads sees the others' rows.
       if (rows_left_[i].fetch_sub(1, std::memory_order_acq_rel) == 1) {
         finished_(i);
@@ -169,7 +176,7 @@ bool RenderStrips(std::span<const ConvertPlan> plans,
         FixedRenderer::Make(plan, source, strip, tables);
     renderer->RenderEach(
         begin, end, [&](int y) { return strips.Wanted(y); },
-        [&](int y) { strips.Deliver(y, strip); });
+        [&](int y, int x0, int x1) { strips.Deliver(y, x0, x1, strip); });
   });
   return true;
 }
