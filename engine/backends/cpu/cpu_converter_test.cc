@@ -12,6 +12,7 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <thread>
 
 #include "engine/backends/cpu/element_types.h"
 #include "engine/backends/reference/reference_converter.h"
@@ -105,6 +106,36 @@ TEST(CpuConverterTest, SteadyStateAllocatesNothing) {
   EXPECT_EQ(SteadyStateAllocations(PixelFormat::kRgb, PixelFormat::kRgb,
                                    DType::kU8, copy),
             0);
+}
+
+// Everything that a first convert allocates, tables included; the pool's other
+// thread has its own rows.
+TEST(CpuConverterTest, A4KFrameTakesLessThanAMebibyteOnTheWay) {
+  for (const PixelFormat format : {PixelFormat::kNv12, PixelFormat::kRgb}) {
+    const Picture from = MakePicture(format, DType::kU8, 3840, 2160);
+    const Picture to =
+        MakePicture(PixelFormat::kPlanarRgb, DType::kF32, 640, 640);
+    for (const Filter filter :
+         {Filter::kNearest, Filter::kBilinear, Filter::kBilinearAa,
+          Filter::kArea, Filter::kBicubic, Filter::kBicubicAa,
+          Filter::kLanczos3}) {
+      ConvertSpec spec;
+      spec.filter = filter;
+      spec.fit = Fit::kLetterbox;
+      const auto plan = PlanConvert(from.desc, to.desc, spec, false);
+      ASSERT_TRUE(plan.ok());
+      // A thread of its own has no rows left from before.
+      std::thread([&] {
+        const auto converter = MakeCpuConverter();
+        RowPool pool(1);
+        const uint64_t before = allocated_bytes;
+        EXPECT_TRUE(
+            converter->Convert(*plan, from.buffers(), to.buffers(), pool).ok());
+        EXPECT_LT(allocated_bytes - before, uint64_t{1} << 20)
+            << FilterName(filter);
+      }).join();
+    }
+  }
 }
 
 // With all rows of a window in the ring this would take 168 MB.
