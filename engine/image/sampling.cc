@@ -230,6 +230,10 @@ bool RoundsBetweenAxes(Filter filter, ColorFamily source) {
   return filter == Filter::kBicubicAa || filter == Filter::kLanczos3;
 }
 
+double WeightBetweenAxes(double weight) {
+  return std::round(weight * 0x1p22) * 0x1p-22;
+}
+
 AxisTaps ComputeTaps(Filter filter, int source_extent, int destination_extent,
                      bool area_blends) {
   PREPROCD_CHECK(source_extent > 0 && destination_extent > 0);

@@ -50,10 +50,10 @@ bool AreaBlends(Size source, Size destination);
 // in between shows there (by up to 65 of 255). Pictures in YUV, which Pillow
 // does not scale, are rounded once.
 bool RoundsBetweenAxes(Filter filter, ColorFamily source);
-// Added before that rounding (half up): ties are common there, since weights
-// are ratios of small numbers, and must not depend on the last bit of an
-// arithmetic.
-inline constexpr double kBetweenAxesTie = 1.0 / 4096;
+// The weight that such a filter uses along the rows: `weight` in 22 bits after
+// the point, as Pillow has it, so that ties (common, since weights are ratios
+// of small numbers) fall the same way in every arithmetic.
+double WeightBetweenAxes(double weight);
 
 // Taps of every destination sample of one axis. Sample d reads source indexes
 // first[d] .. first[d] + count - 1 (all inside 0..S-1), with weights

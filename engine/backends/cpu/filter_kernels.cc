@@ -37,15 +37,6 @@ void RoundColumns2T(const int16_t*, const FixedTaps&, uint8_t*, uint8_t*) {
 void RoundColumns4T(const int16_t*, const FixedTaps&, uint8_t*) {
   NoVectorKernels();
 }
-void PickColumns1T(const uint8_t*, const FixedTaps&, uint8_t*) {
-  NoVectorKernels();
-}
-void PickColumns2T(const uint8_t*, const FixedTaps&, uint8_t*, uint8_t*) {
-  NoVectorKernels();
-}
-void PickColumns4T(const uint8_t*, const FixedTaps&, uint8_t*) {
-  NoVectorKernels();
-}
 void RoundRowT(const int16_t*, int, size_t, uint8_t*) { NoVectorKernels(); }
 }  // namespace
 }  // namespace preprocd::HWY_NAMESPACE
@@ -432,11 +423,9 @@ void PixelsByStride(const int16_t* in, const FixedTaps& taps, uint8_t* rgbx) {
   }
 }
 
-// Sums with 22-bit weights to 0..255, not yet clamped.
-HWY_INLINE hn::Vec<Ints4> ExactValue(hn::Vec<Ints4> high, hn::Vec<Ints4> low) {
-  const Ints4 d;
-  // Half up, with the ties that are a hair lower.
-  const auto bias = hn::Set(d, (128 << 22) + (1 << 21) + (1 << 10));
+// Sums with 22-bit weights to values, not yet clamped.
+HWY_INLINE hn::Vec<Ints4> ExactValue(hn::Vec<Ints4> high, hn::Vec<Ints4> low,
+                                     hn::Vec<Ints4> bias) {
   const auto sum = hn::Add(hn::ShiftLeft<8>(high), low);
   return hn::ShiftRight<22>(hn::Add(sum, bias));
 }
@@ -448,12 +437,14 @@ void RoundColumns1T(const int16_t* in, const FixedTaps& taps, uint8_t* out) {
   const int16_t* low = taps.exact_low.data();
   const auto quad = [&](size_t i) HWY_ATTR {
     const int32_t* first = taps.first.data() + i;
+    const auto bias = hn::LoadU(Ints4(), taps.exact_bias.data() + i);
     const auto at = static_cast<ptrdiff_t>(i) * stride;
     if (stride == 4) {
-      return ExactValue(Quad(in, first, high + at), Quad(in, first, low + at));
+      return ExactValue(Quad(in, first, high + at), Quad(in, first, low + at),
+                        bias);
     }
     return ExactValue(LongQuad(in, first, high + at, stride),
-                      LongQuad(in, first, low + at, stride));
+                      LongQuad(in, first, low + at, stride), bias);
   };
   for (size_t i = 0; i < padded; i += 16) {
     hn::StoreU(PackWords(PackInts(quad(i), quad(i + 4)),
@@ -477,7 +468,11 @@ void RoundColumns2T(const int16_t* in, const FixedTaps& taps, uint8_t* first,
                    SumOfTwo(in + 2 * taps.first[i + 1], w + stride, stride));
   };
   const auto two = [&](size_t i) HWY_ATTR {
-    return ExactValue(sums(i, taps.exact_high), sums(i, taps.exact_low));
+    const int32_t* bias = taps.exact_bias.data() + i;
+    const auto biases = hn::ConcatLowerLower(Ints4(), hn::Set(Ints4(), bias[1]),
+                                             hn::Set(Ints4(), bias[0]));
+    return ExactValue(sums(i, taps.exact_high), sums(i, taps.exact_low),
+                      biases);
   };
   for (size_t i = 0; i < padded; i += 8) {
     const auto pairs = PackWords(PackInts(two(i), two(i + 2)),
@@ -497,7 +492,8 @@ void RoundPixels(const int16_t* in, const FixedTaps& taps, uint8_t* rgbx) {
     const int16_t* from = in + kChannels * taps.first[i];
     return ExactValue(
         PixelSum<kChannels, 0>(from, taps.exact_high.data() + at, stride),
-        PixelSum<kChannels, 0>(from, taps.exact_low.data() + at, stride));
+        PixelSum<kChannels, 0>(from, taps.exact_low.data() + at, stride),
+        hn::Set(Ints4(), taps.exact_bias[i]));
   };
   for (size_t i = 0; i < padded; i += 4) {
     hn::StoreU(PackWords(PackInts(pixel(i), pixel(i + 1)),
@@ -531,89 +527,6 @@ void FilterColumns4T(const int16_t* in, const FixedTaps& taps, uint8_t* rgbx) {
   } else {
     taps.weight_bits == 15 ? PixelsByStride<4, kPlain>(in, taps, rgbx)
                            : PixelsByStride<4, kLobes>(in, taps, rgbx);
-  }
-}
-
-// The block at `in` from its window. Folding the blocks together costs more
-// than loading them apart, so vectors are two blocks at most.
-HWY_INLINE hn::Vec<Bytes16> PickBlock(const uint8_t* in,
-                                      const uint8_t* shuffle) {
-  const hn::CappedTag<uint8_t, 32> d;
-  constexpr size_t kLanes = hn::MaxLanes(d);
-  auto picked =
-      hn::TableLookupBytesOr0(hn::LoadU(d, in), hn::LoadU(d, shuffle));
-  for (size_t i = kLanes; i < FixedTaps::kPickWindow; i += kLanes) {
-    picked = hn::Or(picked, hn::TableLookupBytesOr0(hn::LoadU(d, in + i),
-                                                    hn::LoadU(d, shuffle + i)));
-  }
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || \
-    HWY_TARGET == HWY_AVX3_DL
-  const Bytes16 d16;
-  return hn::Or(hn::LowerHalf(d16, picked), hn::UpperHalf(d16, picked));
-#else
-  return picked;
-#endif
-}
-
-void PickColumns1T(const uint8_t* in, const FixedTaps& taps, uint8_t* out) {
-  const auto padded = taps.first.size();
-  if (taps.identity) {
-    memcpy(out, in, static_cast<size_t>(taps.extent));
-    return;
-  }
-  if (taps.loads.empty()) {
-    const int32_t* first = taps.first.data();
-    for (size_t i = 0; i < padded; ++i) out[i] = in[first[i]];
-    return;
-  }
-  const int32_t* load = taps.loads.data();
-  const uint8_t* shuffle = taps.shuffles.data();
-  for (size_t i = 0; i < padded;
-       i += 16, shuffle += FixedTaps::kPickWindow, ++load) {
-    hn::StoreU(PickBlock(in + *load, shuffle), Bytes16(), out + i);
-  }
-}
-
-void PickColumns2T(const uint8_t* in, const FixedTaps& taps, uint8_t* first,
-                   uint8_t* second) {
-  const auto padded = taps.first.size();
-  if (taps.loads.empty()) {
-    const int32_t* at = taps.first.data();
-    for (size_t i = 0; i < padded; ++i) {
-      const uint8_t* sample = in + 2 * static_cast<ptrdiff_t>(at[i]);
-      first[i] = sample[0];
-      second[i] = sample[1];
-    }
-    return;
-  }
-  const int32_t* load = taps.loads.data();
-  const uint8_t* shuffle = taps.shuffles.data();
-  const hn::Half<Bytes16> half;
-  for (size_t i = 0; i < padded;
-       i += 8, shuffle += FixedTaps::kPickWindow, ++load) {
-    const auto v = PickBlock(in + *load, shuffle);
-    hn::StoreU(hn::LowerHalf(half, v), half, first + i);
-    hn::StoreU(hn::UpperHalf(half, v), half, second + i);
-  }
-}
-
-void PickColumns4T(const uint8_t* in, const FixedTaps& taps, uint8_t* rgbx) {
-  const auto padded = taps.first.size();
-  const int32_t* first = taps.first.data();
-  if (taps.request.channels == 4) {
-    for (size_t i = 0; i < padded; ++i) {
-      memcpy(rgbx + 4 * i, in + 4 * static_cast<ptrdiff_t>(first[i]), 4);
-    }
-    return;
-  }
-  // A load of 4 bytes would leave the row at its last pixel.
-  const int last = taps.extent - 1;
-  for (size_t i = 0; i < padded; ++i) {
-    const uint8_t* pixel = in + 3 * static_cast<ptrdiff_t>(first[i]);
-    uint32_t v = 0;
-    memcpy(&v, first[i] == last ? pixel - 1 : pixel, 4);
-    if (first[i] == last) v >>= 8;
-    memcpy(rgbx + 4 * i, &v, 4);
   }
 }
 
@@ -664,9 +577,6 @@ HWY_EXPORT(FilterColumns4T);
 HWY_EXPORT(RoundColumns1T);
 HWY_EXPORT(RoundColumns2T);
 HWY_EXPORT(RoundColumns4T);
-HWY_EXPORT(PickColumns1T);
-HWY_EXPORT(PickColumns2T);
-HWY_EXPORT(PickColumns4T);
 HWY_EXPORT(RoundRowT);
 
 void FilterRows(const uint8_t* const* rows, const int16_t* weights, int count,
@@ -698,19 +608,6 @@ void RoundColumns2(const int16_t* in, const FixedTaps& taps, uint8_t* first,
 
 void RoundColumns4(const int16_t* in, const FixedTaps& taps, uint8_t* rgbx) {
   HWY_DYNAMIC_DISPATCH(RoundColumns4T)(in, taps, rgbx);
-}
-
-void PickColumns1(const uint8_t* in, const FixedTaps& taps, uint8_t* out) {
-  HWY_DYNAMIC_DISPATCH(PickColumns1T)(in, taps, out);
-}
-
-void PickColumns2(const uint8_t* in, const FixedTaps& taps, uint8_t* first,
-                  uint8_t* second) {
-  HWY_DYNAMIC_DISPATCH(PickColumns2T)(in, taps, first, second);
-}
-
-void PickColumns4(const uint8_t* in, const FixedTaps& taps, uint8_t* rgbx) {
-  HWY_DYNAMIC_DISPATCH(PickColumns4T)(in, taps, rgbx);
 }
 
 void RoundRow(const int16_t* in, int fraction, size_t size, uint8_t* out) {

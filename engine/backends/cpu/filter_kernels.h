@@ -37,7 +37,7 @@ void FilterColumns2(const int16_t* in, const FixedTaps& taps, int16_t* first,
 void FilterColumns4(const int16_t* in, const FixedTaps& taps, uint8_t* rgbx);
 
 // Along one row of samples minus 128 (fraction 0), rounded to 8 bits (half
-// up, kBetweenAxesTie) and clamped, with the exact weights; padded bytes out.
+// up) and clamped, with the exact weights; padded bytes out.
 // REQUIRES: a table with request.rounds for that number of channels.
 void RoundColumns1(const int16_t* in, const FixedTaps& taps, uint8_t* out);
 void RoundColumns2(const int16_t* in, const FixedTaps& taps, uint8_t* first,

@@ -86,14 +86,18 @@ void Quantize(const std::vector<double>& exact, int one, int16_t* out) {
 }
 
 // The weights in 22 bits, split so that 16-bit products can be used.
-void AddExactWeights(const std::vector<double>& exact, size_t at,
-                     FixedTaps& t) {
+void AddExactWeights(const std::vector<double>& exact, size_t d, FixedTaps& t) {
+  const size_t at = d * static_cast<size_t>(t.stride);
+  int32_t sum = 0;
   for (size_t k = 0; k < exact.size(); ++k) {
-    const auto high = std::lround(exact[k] * (1 << 14));
-    const auto low = std::lround(exact[k] * (1 << 22)) - (high << 8);
+    const auto weight =
+        static_cast<int32_t>(WeightBetweenAxes(exact[k]) * (1 << 22));
+    const int32_t high = (weight + 128) >> 8;
     t.exact_high[at + k] = static_cast<int16_t>(high);
-    t.exact_low[at + k] = static_cast<int16_t>(low);
+    t.exact_low[at + k] = static_cast<int16_t>(weight - high * 256);
+    sum += weight;
   }
+  t.exact_bias[d] = 128 * sum + (1 << 21);
 }
 
 int StrideOf(const AxisRequest& r, int count) {
@@ -234,6 +238,7 @@ void FillTables(const std::vector<Window>& windows, FixedTaps& t) {
   if (exact) {
     t.exact_high.assign(t.weights.size(), 0);
     t.exact_low.assign(t.weights.size(), 0);
+    t.exact_bias.assign(padded, 0);
   }
   t.identity = t.count == 1;
   t.doubled = t.count == 1;
@@ -242,7 +247,7 @@ void FillTables(const std::vector<Window>& windows, FixedTaps& t) {
     t.first[d] = first;
     const size_t at = d * static_cast<size_t>(t.stride);
     Quantize(windows[d].weights, one, t.weights.data() + at);
-    if (exact) AddExactWeights(windows[d].weights, at, t);
+    if (exact) AddExactWeights(windows[d].weights, d, t);
     t.identity = t.identity && first == static_cast<int>(d);
     t.doubled = t.doubled && first == static_cast<int>(d / 2);
   }

@@ -65,9 +65,11 @@ struct FixedTaps {
   std::vector<int16_t> weights;
   int stride = 0;
   int weight_bits = 15;
-  // request.rounds: the weights again, in 22 bits: high * 2^8 + low.
+  // request.rounds: the weights again, in 22 bits: high * 2^8 + low, and per
+  // destination sample what makes sums of samples minus 128 values, half up.
   std::vector<int16_t> exact_high;
   std::vector<int16_t> exact_low;
+  std::vector<int32_t> exact_bias;
   // count == 1 and first[d] == d.
   bool identity = false;
   // count == 1 and first[d] == d / 2: every sample stands for two.

@@ -1,10 +1,10 @@
 #include "engine/backends/cpu/row_sampler.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 
-#include "engine/backends/cpu/element_types.h"
 #include "engine/backends/cpu/fixed_taps.h"
 
 namespace preprocd {
@@ -22,6 +22,7 @@ std::shared_ptr<const FloatTaps> MakeFloatTaps(Filter filter, int source_extent,
   taps->count = exact.count;
   taps->first = exact.first;
   taps->weights.assign(exact.weights.begin(), exact.weights.end());
+  taps->exact_weights = exact.weights;
   taps->copies = exact.count == 1;
   return taps;
 }
@@ -57,13 +58,8 @@ const float* RowSampler::RingRow(int source_y) {
     }
     source_.Fetch(source_y, rows);
     for (size_t c = 0; c < channels_; ++c) {
-      FilterRow(rows[c], base + c * width_);
-    }
-    if (round_rows_) {
-      for (size_t i = 0; i < channels_ * width_; ++i) {
-        const float v = base[i] + static_cast<float>(kBetweenAxesTie);
-        base[i] = RoundHalfUp(std::min(std::max(v, 0.0f), 255.0f));
-      }
+      float* out = base + c * width_;
+      round_rows_ ? RoundedRow(rows[c], out) : FilterRow(rows[c], out);
     }
   }
   return base;
@@ -92,6 +88,20 @@ void RowSampler::FilterRow(const float* in, float* out) const {
     float sum = 0;
     for (size_t k = 0; k < count; ++k) sum += w[k] * at[k];
     out[x] = sum;
+  }
+}
+
+// Sums of bytes and 22-bit fractions, which doubles hold exactly.
+void RowSampler::RoundedRow(const float* in, float* out) const {
+  const auto count = static_cast<size_t>(taps_x_.count);
+  for (size_t x = 0; x < width_; ++x) {
+    const float* at = in + taps_x_.first[x];
+    const double* w = taps_x_.exact_weights.data() + x * count;
+    double sum = 0.5;
+    for (size_t k = 0; k < count; ++k) {
+      sum += WeightBetweenAxes(w[k]) * double{at[k]};
+    }
+    out[x] = static_cast<float>(std::clamp(std::floor(sum), 0.0, 255.0));
   }
 }
 

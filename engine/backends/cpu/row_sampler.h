@@ -31,6 +31,7 @@ struct FloatTaps {
   bool copies = false;
   std::vector<int> first;
   std::vector<float> weights;
+  std::vector<double> exact_weights;
 };
 std::shared_ptr<const FloatTaps> MakeFloatTaps(Filter filter, int source_extent,
                                                int destination_extent,
@@ -64,6 +65,7 @@ class RowSampler {
   // Channels of width_ floats each, valid until the next call.
   const float* RingRow(int source_y);
   void FilterRow(const float* in, float* out) const;
+  void RoundedRow(const float* in, float* out) const;
 
   const RowSource& source_;
   const FloatTaps& taps_x_;

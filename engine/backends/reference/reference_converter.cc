@@ -222,21 +222,22 @@ class Reference {
 
   // Steps fit -> filter, along the row.
   Values FilteredAlong(int px, int row) const {
+    const bool rounds = plan_.precision != Precision::kFull &&
+                        RoundsBetweenAxes(plan_.filter, from_.family) &&
+                        taps_x_.count > 1;
     Values sum = {};
     for (int i = 0; i < taps_x_.count; ++i) {
-      const double w =
-          taps_x_.weights[static_cast<size_t>(px * taps_x_.count + i)];
+      double w = taps_x_.weights[static_cast<size_t>(px * taps_x_.count + i)];
+      if (rounds) w = WeightBetweenAxes(w);
       if (w == 0) continue;
       const Values v = Oriented(
           plan_.placement.shown.x + taps_x_.first[static_cast<size_t>(px)] + i,
           plan_.placement.shown.y + row);
       for (size_t c = 0; c < v.size(); ++c) sum[c] += w * v[c];
     }
-    if (plan_.precision == Precision::kFull ||
-        !RoundsBetweenAxes(plan_.filter, from_.family) || taps_x_.count == 1) {
-      return sum;
-    }
-    for (double& c : sum) c = std::floor(Clamp8(c + kBetweenAxesTie) + 0.5);
+    if (!rounds) return sum;
+    // Exact: products of bytes and 22-bit fractions.
+    for (double& c : sum) c = Clamp8(std::floor(c + 0.5));
     return sum;
   }
 
