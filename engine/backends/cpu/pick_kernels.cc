@@ -109,8 +109,11 @@ void PickColumns4T(const uint8_t* in, const FixedTaps& taps, uint8_t* rgbx) {
   for (size_t i = 0; i < padded; ++i) {
     const uint8_t* pixel = in + 3 * static_cast<ptrdiff_t>(first[i]);
     uint32_t v = 0;
-    memcpy(&v, first[i] == last ? pixel - 1 : pixel, 4);
-    if (first[i] == last) v >>= 8;
+    if (first[i] == last) {
+      memcpy(&v, pixel, 3);
+    } else {
+      memcpy(&v, pixel, 4);
+    }
     memcpy(rgbx + 4 * i, &v, 4);
   }
 }
