@@ -176,6 +176,38 @@ TEST(CpuConverterTest, ScratchIsBoundedHoweverManyTapsAPixelHas) {
   }
 }
 
+// Bug cases L-02 and L-03: the placement that is reported is where the pixels
+// are, in whole pixels, and a fixed target is filled whatever its remainder.
+TEST(CpuConverterTest, ReportedPlacementIsWherePixelsAre) {
+  const struct {
+    Size source;
+    Rect placed;
+  } cases[] = {{{1279, 721}, {0, 139, 640, 361}},
+               {{1024, 768}, {0, 80, 640, 480}}};
+  for (const auto& c : cases) {
+    const Picture from = MakePicture(PixelFormat::kRgb, DType::kU8,
+                                     c.source.width, c.source.height);
+    std::ranges::fill(from.bytes(), std::byte{255});
+    const Picture to = MakePicture(PixelFormat::kRgb, DType::kU8, 640, 640);
+    ConvertSpec spec;
+    spec.fit = Fit::kLetterbox;
+    const auto plan = PlanConvert(from.desc, to.desc, spec, false);
+    ASSERT_TRUE(plan.ok());
+    EXPECT_EQ(plan->placement.destination, c.placed);
+    RowPool pool(2);
+    ASSERT_TRUE(MakeCpuConverter()
+                    ->Convert(*plan, from.buffers(), to.buffers(), pool)
+                    .ok());
+    const auto value = [&](int y) {
+      return static_cast<int>(to.bytes()[static_cast<size_t>(y) * 640 * 3]);
+    };
+    EXPECT_EQ(value(c.placed.y - 1), 114);
+    EXPECT_EQ(value(c.placed.y), 255);
+    EXPECT_EQ(value(c.placed.y + c.placed.height - 1), 255);
+    EXPECT_EQ(value(c.placed.y + c.placed.height), 114);
+  }
+}
+
 // The conformance battery's pictures are too small to be split.
 TEST(CpuConverterTest, BandsGiveTheBytesOfOneThread) {
   const auto converter = MakeCpuConverter();

@@ -211,10 +211,20 @@ class FixedRenderer::Band {
     }
   }
 
+  void RenderAll(int begin, int end) {
+    const int top = std::clamp(content_.y, begin, end);
+    const int bottom = std::clamp(content_.y + content_.height, begin, end);
+    for (size_t p = 0; p < padding_.size(); ++p) {
+      if (padding_[p] == nullptr) continue;
+      PadRows(p, begin, top);
+      PadRows(p, bottom, end);
+    }
+    for (int y = top; y < bottom; ++y) Render(y);
+  }
+
+  // A row of the content, with what is left and right of it.
   void Render(int y) {
-    const bool inside = y >= content_.y && y < content_.y + content_.height;
-    if (plan_.has_padding) Pad(y, inside);
-    if (!inside) return;
+    if (plan_.has_padding) PadSides(y);
     Sample(y - content_.y);
     if (to_.family == ColorFamily::kGrey) {
       WriteGrey(y);
@@ -263,16 +273,35 @@ class FixedRenderer::Band {
     }
   }
 
-  void Pad(int y, bool inside) const {
+  void PadSides(int y) const {
     const auto width = static_cast<size_t>(plan_.destination.width);
-    const size_t left = inside ? static_cast<size_t>(content_.x) : width;
-    const size_t right = inside ? left + width_ : width;
+    const auto left = static_cast<size_t>(content_.x);
+    const size_t right = left + width_;
     for (size_t p = 0; p < padding_.size(); ++p) {
       if (padding_[p] == nullptr) continue;
       std::byte* row = r_.destination_->row(static_cast<int>(p), y);
       memcpy(row, padding_[p], left * pixel_bytes_);
       memcpy(row + right * pixel_bytes_, padding_[p] + right * pixel_bytes_,
              (width - right) * pixel_bytes_);
+    }
+  }
+
+  // Whole rows [begin, end) of padding of one plane; at once where its rows
+  // touch and hold one byte only.
+  void PadRows(size_t plane, int begin, int end) const {
+    if (begin >= end) return;
+    const size_t row_bytes =
+        static_cast<size_t>(plan_.destination.width) * pixel_bytes_;
+    const std::byte* pad = padding_[plane];
+    const auto p = static_cast<int>(plane);
+    if (r_.destination_->desc.planes[plane].stride_bytes == row_bytes &&
+        memcmp(pad, pad + 1, row_bytes - 1) == 0) {
+      memset(r_.destination_->row(p, begin), static_cast<int>(pad[0]),
+             row_bytes * static_cast<size_t>(end - begin));
+      return;
+    }
+    for (int y = begin; y < end; ++y) {
+      memcpy(r_.destination_->row(p, y), pad, row_bytes);
     }
   }
 
@@ -465,7 +494,7 @@ class FixedRenderer::Band {
 
 void FixedRenderer::RenderRows(int begin, int end) const {
   Band band(*this);
-  for (int y = begin; y < end; ++y) band.Render(y);
+  band.RenderAll(begin, end);
 }
 
 void FixedRenderer::RenderEach(int begin, int end,
