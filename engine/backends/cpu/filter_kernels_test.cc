@@ -7,7 +7,7 @@
 #include <array>
 #include <vector>
 
-#include "engine/backends/cpu/kernel_check.h"
+#include "engine/backends/cpu/kernel_check_support.h"
 
 namespace preprocd {
 namespace {

@@ -13,7 +13,7 @@
 #include <span>
 
 #include "engine/backends/cpu/cpu_converter.h"
-#include "engine/backends/cpu/kernel_check.h"
+#include "engine/backends/cpu/kernel_check_support.h"
 #include "engine/convert/planner.h"
 #include "engine/memory/borrowed_buffer.h"
 

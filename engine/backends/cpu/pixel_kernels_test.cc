@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/backends/cpu/element_table.h"
-#include "engine/backends/cpu/kernel_check.h"
+#include "engine/backends/cpu/kernel_check_support.h"
 
 namespace preprocd {
 namespace {

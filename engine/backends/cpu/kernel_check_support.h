@@ -2,8 +2,8 @@
 // outputs, extreme fills, the fixed-point steps, and timing.
 // Only for tests. Thread-safety: single-threaded (it switches instruction
 // sets of the whole program).
-#ifndef ENGINE_BACKENDS_CPU_KERNEL_CHECK_H_
-#define ENGINE_BACKENDS_CPU_KERNEL_CHECK_H_
+#ifndef ENGINE_BACKENDS_CPU_KERNEL_CHECK_SUPPORT_H_
+#define ENGINE_BACKENDS_CPU_KERNEL_CHECK_SUPPORT_H_
 
 #include <gtest/gtest.h>
 
@@ -148,4 +148,4 @@ inline void Print(const char* kernel, int64_t target, size_t samples,
 
 }  // namespace preprocd
 
-#endif  // ENGINE_BACKENDS_CPU_KERNEL_CHECK_H_
+#endif  // ENGINE_BACKENDS_CPU_KERNEL_CHECK_SUPPORT_H_

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "engine/backends/cpu/kernel_check.h"
+#include "engine/backends/cpu/kernel_check_support.h"
 
 int main(int argc, char** argv) {
   if (argc > 1 && strcmp(argv[1], "--time") == 0) {
