@@ -194,15 +194,35 @@ double ElementTolerance(const ConvertPlan& plan, double steps, double value) {
   return steps * factor + rounding;
 }
 
+// True for every byte of a buffer that belongs to an alpha element.
+std::vector<bool> AlphaBytes(const Picture& picture, size_t buffer) {
+  std::vector<bool> alpha(picture.memory[buffer]->size_bytes(), false);
+  const PixelFormatInfo& info = GetPixelFormatInfo(picture.desc.format);
+  if (!info.has_alpha) return alpha;
+  const auto element = static_cast<uint64_t>(DTypeSize(picture.desc.dtype));
+  const auto position = static_cast<uint64_t>(info.channel_order[3]);
+  const bool planar = info.is_planar_rgb();
+  const uint64_t plane_index = planar ? position : 0;
+  const PlaneDesc& plane = picture.desc.planes[plane_index];
+  if (plane.buffer_index != buffer) return alpha;
+  const uint64_t step = planar ? element : element * info.channels;
+  for (int y = 0; y < picture.desc.height; ++y) {
+    uint64_t at = plane.offset_bytes +
+                  static_cast<uint64_t>(y) * plane.stride_bytes +
+                  (planar ? 0 : position * element);
+    for (int x = 0; x < picture.desc.width; ++x, at += step) {
+      std::fill_n(alpha.begin() + static_cast<ptrdiff_t>(at), element, true);
+    }
+  }
+  return alpha;
+}
+
 // Alpha's bits are unsigned in signed destinations, too: there 127 and 128
 // are neighbours.
-double Distance(const ConvertPlan& plan, double x, double y) {
+double Distance(double x, double y, DType dtype, bool alpha) {
   const double distance = std::abs(x - y);
-  if (!GetPixelFormatInfo(plan.destination.format).has_alpha) return distance;
-  if (plan.destination.dtype == DType::kI8) {
-    return std::min(distance, 256 - distance);
-  }
-  if (plan.destination.dtype == DType::kI16) {
+  if (alpha && dtype == DType::kI8) return std::min(distance, 256 - distance);
+  if (alpha && dtype == DType::kI16) {
     return std::min(distance, 65536 - distance);
   }
   return distance;
@@ -228,6 +248,7 @@ std::optional<std::string> Compare(const ConvertPlan& plan, double steps,
   const auto element = static_cast<size_t>(DTypeSize(plan.destination.dtype));
   for (size_t buffer = 0; buffer < got.memory.size(); ++buffer) {
     const std::vector<bool> inside = PixelBytes(got, buffer);
+    const std::vector<bool> alpha = AlphaBytes(got, buffer);
     const std::span<std::byte> a = got.bytes(buffer);
     const std::span<std::byte> b = expected.bytes(buffer);
     for (size_t i = 0; i < a.size(); ++i) {
@@ -243,7 +264,7 @@ std::optional<std::string> Compare(const ConvertPlan& plan, double steps,
       const double y = ElementAt(b.data() + i, plan.destination.dtype);
       const double tolerance =
           ElementTolerance(plan, steps, std::max(std::abs(x), std::abs(y)));
-      if (!(Distance(plan, x, y) <= tolerance)) {
+      if (!(Distance(x, y, plan.destination.dtype, alpha[i]) <= tolerance)) {
         return absl::StrCat("element at byte ", i, " of buffer ", buffer,
                             ": got ", x, ", reference ", y);
       }

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "engine/backends/cpu/row_sampler.h"
 #include "engine/backends/cpu/row_source.h"
 #include "engine/backends/cpu/row_writer.h"
+#include "engine/backends/cpu/table_cache.h"
 #include "engine/backends/cpu/tile_strips.h"
 #include "engine/base/status_macros.h"
 #include "engine/convert/planner.h"
@@ -27,8 +27,6 @@ namespace {
 // costs more in wake-ups than it saves.
 constexpr int kMinBandRows = 16;
 constexpr int64_t kMinBandPixels = 64 * 1024;
-// Tap tables kept for later converts of the same extents.
-constexpr size_t kMaxCachedTaps = 32;
 
 // What the sets cannot say; see Capabilities::decline.
 std::optional<std::string> Decline(const ConvertPlan& plan) {
@@ -68,35 +66,6 @@ Capabilities MakeCapabilities() {
   return c;
 }
 
-// Tap tables by (filter, extents); the steady state only looks up.
-class TapsCache {
- public:
-  std::shared_ptr<const FloatTaps> Get(Filter filter, int source_extent,
-                                       int destination_extent,
-                                       bool area_blends) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    for (size_t i = 0; i < taps_.size(); ++i) {
-      const FloatTaps& t = *taps_[i];
-      if (t.filter == filter && t.source_extent == source_extent &&
-          t.destination_extent == destination_extent &&
-          t.area_blends == area_blends) {
-        // Most recent first, so that the oldest falls off the end.
-        std::rotate(taps_.begin(), taps_.begin() + static_cast<ptrdiff_t>(i),
-                    taps_.begin() + static_cast<ptrdiff_t>(i) + 1);
-        return taps_.front();
-      }
-    }
-    if (taps_.size() == kMaxCachedTaps) taps_.pop_back();
-    taps_.insert(taps_.begin(), MakeFloatTaps(filter, source_extent,
-                                              destination_extent, area_blends));
-    return taps_.front();
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<const FloatTaps>> taps_;
-};
-
 BandScratch& ThreadScratch() {
   thread_local BandScratch scratch;
   return scratch;
@@ -131,12 +100,7 @@ class Renderer {
     for (size_t c = 0; c < rows.size(); ++c) {
       rows[c] = scratch.values.data() + c * width;
     }
-    RowSampler sampler(
-        source_, taps_x_, taps_y_,
-        plan_.precision != Precision::kFull &&
-            RoundsBetweenAxes(plan_.filter,
-                              GetPixelFormatInfo(plan_.source.format).family),
-        scratch);
+    RowSampler sampler(source_, taps_x_, taps_y_, scratch);
     if (to_.family == ColorFamily::kYuv) {
       RenderYuv(begin, end, rows, sampler, scratch);
       return;
@@ -297,12 +261,20 @@ class CpuConverter : public Converter {
       return;
     }
     const Placement& p = plan.placement;
-    const bool blends = plan.filter == Filter::kArea &&
-                        AreaBlends(p.shown.size(), p.destination.size());
-    const auto taps_x =
-        taps_.Get(plan.filter, p.shown.width, p.destination.width, blends);
-    const auto taps_y =
-        taps_.Get(plan.filter, p.shown.height, p.destination.height, blends);
+    FloatTapsRequest x;
+    x.filter = plan.filter;
+    x.area_blends = plan.filter == Filter::kArea &&
+                    AreaBlends(p.shown.size(), p.destination.size());
+    FloatTapsRequest y = x;
+    x.source_extent = p.shown.width;
+    x.destination_extent = p.destination.width;
+    x.rounds = plan.precision != Precision::kFull &&
+               RoundsBetweenAxes(plan.filter,
+                                 GetPixelFormatInfo(plan.source.format).family);
+    y.source_extent = p.shown.height;
+    y.destination_extent = p.destination.height;
+    const auto taps_x = taps_.Get(x, MakeFloatTaps);
+    const auto taps_y = taps_.Get(y, MakeFloatTaps);
     const Renderer renderer(plan, source, destination, *taps_x, *taps_y);
     const PixelFormatInfo& to = GetPixelFormatInfo(plan.destination.format);
     const int block = 1 << to.chroma_y_shift;
@@ -315,7 +287,7 @@ class CpuConverter : public Converter {
   }
 
   const Capabilities capabilities_ = MakeCapabilities();
-  TapsCache taps_;
+  TableCache<FloatTapsRequest, FloatTaps> taps_;
   FixedTables fixed_tables_;
 };
 

@@ -237,7 +237,7 @@ ElementStage ElementStageOf(const ConvertPlan& plan) {
 }
 
 ElementTable::ElementTable(const ElementStage& stage)
-    : stage_(stage),
+    : request(stage),
       element_bytes_(static_cast<size_t>(DTypeSize(stage.dtype))) {
   plain_ = !stage.normalize && element_bytes_ == 1;
   flip_ = plain_ && stage.dtype == DType::kI8 ? 0x80 : 0;
@@ -246,15 +246,15 @@ ElementTable::ElementTable(const ElementStage& stage)
 
 void ElementTable::Fill(size_t c) {
   const bool alpha = c == 3;
-  const bool is_float = IsFloat(stage_.dtype);
-  const bool normalize = stage_.normalize && (is_float || !alpha);
-  const double offset = stage_.normalization.offset[c];
-  const double multiplier = stage_.normalization.multiplier[c];
+  const bool is_float = IsFloat(request.dtype);
+  const bool normalize = request.normalize && (is_float || !alpha);
+  const double offset = request.normalization.offset[c];
+  const double multiplier = request.normalization.multiplier[c];
   for (uint32_t v = 0; v < kValues; ++v) {
     const double n = (double(v) - offset) * multiplier;
     bits_[c][v] = normalize
-                      ? NormalizedBits(stage_.dtype, n, stage_.quantization)
-                      : PlainBits(stage_.dtype, alpha, v);
+                      ? NormalizedBits(request.dtype, n, request.quantization)
+                      : PlainBits(request.dtype, alpha, v);
   }
   if (!is_float || !VectorKernelsRun()) return;
   Affine& k = affine_[c];
@@ -276,7 +276,7 @@ bool ElementTable::VectorsAgree(size_t c) const {
     LookUp<uint16_t>(bits_[c], values.data(), kValues, expected.data());
   }
   HWY_DYNAMIC_DISPATCH(AffineRowT)
-  (stage_.dtype, affine_[c], values.data(), kValues, got.data());
+  (request.dtype, affine_[c], values.data(), kValues, got.data());
   return memcmp(expected.data(), got.data(), kValues * element_bytes_) == 0;
 }
 
@@ -284,7 +284,7 @@ void ElementTable::Row(size_t c, const uint8_t* values, size_t size,
                        std::byte* out) const {
   if (vectors_agree_[c]) {
     HWY_DYNAMIC_DISPATCH(AffineRowT)
-    (stage_.dtype, affine_[c], values, size, out);
+    (request.dtype, affine_[c], values, size, out);
     return;
   }
   switch (element_bytes_) {
@@ -295,22 +295,6 @@ void ElementTable::Row(size_t c, const uint8_t* values, size_t size,
     default:
       return LookUp<uint32_t>(bits_[c], values, size, out);
   }
-}
-
-std::shared_ptr<const ElementTable> ElementTableCache::Get(
-    const ElementStage& stage) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  const auto found =
-      std::find_if(tables_.begin(), tables_.end(),
-                   [&stage](const auto& t) { return t->stage() == stage; });
-  if (found != tables_.end()) {
-    std::rotate(tables_.begin(), found, found + 1);
-    return tables_.front();
-  }
-  auto made = std::make_shared<const ElementTable>(stage);
-  if (tables_.size() == kMaxTables) tables_.pop_back();
-  tables_.insert(tables_.begin(), made);
-  return made;
 }
 
 void InterleaveElements(const std::array<const std::byte*, kMaxChannels>& rows,

@@ -11,9 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <vector>
 
 #include "engine/convert/convert_plan.h"
 
@@ -33,7 +31,9 @@ class ElementTable {
  public:
   explicit ElementTable(const ElementStage& stage);
 
-  const ElementStage& stage() const { return stage_; }
+  const ElementStage request;
+  size_t bytes() const { return sizeof(*this); }
+
   // Bytes per element: 1, 2 or 4.
   size_t element_bytes() const { return element_bytes_; }
   // u8 and i8 without normalisation: the value itself, XOR flip() for all
@@ -56,24 +56,12 @@ class ElementTable {
   void Fill(size_t c);
   bool VectorsAgree(size_t c) const;
 
-  const ElementStage stage_;
   size_t element_bytes_ = 1;
   bool plain_ = false;
   uint8_t flip_ = 0;
   std::array<std::array<uint32_t, 256>, kMaxChannels> bits_ = {};
   std::array<Affine, kMaxChannels> affine_ = {};
   std::array<bool, kMaxChannels> vectors_agree_ = {};
-};
-
-// Tables of the last stages. Thread-safety: safe.
-class ElementTableCache {
- public:
-  std::shared_ptr<const ElementTable> Get(const ElementStage& stage);
-
- private:
-  static constexpr size_t kMaxTables = 16;
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<const ElementTable>> tables_;
 };
 
 // Interleaves `channels` (3 or 4) rows of `size` elements of 2 or 4 bytes.

@@ -106,7 +106,10 @@ std::optional<FixedRenderer> FixedRenderer::Make(const ConvertPlan& plan,
   FixedRenderer renderer(plan, source, destination);
   if (renderer.to_->family == ColorFamily::kYuv) return std::nullopt;
   if (!renderer.FindTaps(tables)) return std::nullopt;
-  renderer.elements_ = tables.elements.Get(ElementStageOf(plan));
+  renderer.elements_ =
+      tables.elements.Get(ElementStageOf(plan), [](const ElementStage& stage) {
+        return std::make_shared<const ElementTable>(stage);
+      });
   if (renderer.from_->family == ColorFamily::kYuv) renderer.SetLumaTable();
   return renderer;
 }
@@ -119,8 +122,8 @@ bool FixedRenderer::FindTaps(FixedTables& tables) {
   for (int i = 0; i < stored_.count; ++i) {
     const auto p = static_cast<size_t>(i);
     const Axes axes = MakeAxes(*plan_, stored_.planes[p], *from_, transposed_);
-    planes_[p].along = tables.taps.Get(axes.along);
-    planes_[p].down = tables.taps.Get(axes.down);
+    planes_[p].along = tables.taps.Get(axes.along, MakeFixedTaps);
+    planes_[p].down = tables.taps.Get(axes.down, MakeFixedTaps);
     if (planes_[p].along == nullptr || planes_[p].down == nullptr) return false;
   }
   return FitsScratch();

@@ -16,6 +16,7 @@
 #include "engine/backends/cpu/fixed_taps.h"
 #include "engine/backends/cpu/pixel_kernels.h"
 #include "engine/backends/cpu/stored_plane.h"
+#include "engine/backends/cpu/table_cache.h"
 #include "engine/convert/convert_plan.h"
 #include "engine/image/image_desc.h"
 
@@ -23,8 +24,8 @@ namespace preprocd {
 
 // Tables that outlive one convert. Thread-safety: safe.
 struct FixedTables {
-  FixedTapsCache taps;
-  ElementTableCache elements;
+  TableCache<AxisRequest, FixedTaps> taps;
+  TableCache<ElementStage, ElementTable> elements;
 };
 
 class FixedRenderer {

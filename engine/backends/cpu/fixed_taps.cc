@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/backends/cpu/table_cache.h"
+
 namespace preprocd {
 namespace {
 
@@ -297,21 +299,11 @@ std::shared_ptr<const FixedTaps> MakeFixedTaps(const AxisRequest& request) {
   return t;
 }
 
-std::shared_ptr<const FixedTaps> FixedTapsCache::Get(
-    const AxisRequest& request) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  const auto found =
-      std::find_if(tables_.begin(), tables_.end(),
-                   [&request](const auto& t) { return t->request == request; });
-  if (found != tables_.end()) {
-    std::rotate(tables_.begin(), found, found + 1);
-    return tables_.front();
-  }
-  std::shared_ptr<const FixedTaps> made = MakeFixedTaps(request);
-  if (made == nullptr) return nullptr;
-  if (tables_.size() == kMaxTables) tables_.pop_back();
-  tables_.insert(tables_.begin(), made);
-  return made;
+size_t FixedTaps::bytes() const {
+  return sizeof(*this) + BytesOf(first) + BytesOf(weights) +
+         BytesOf(exact_high) + BytesOf(exact_low) + BytesOf(exact_bias) +
+         BytesOf(loads) + BytesOf(shuffles) + BytesOf(permute_bases) +
+         BytesOf(permute_indexes) + BytesOf(permute_weights);
 }
 
 }  // namespace preprocd

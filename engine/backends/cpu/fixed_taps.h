@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "engine/image/sampling.h"
@@ -93,22 +92,12 @@ struct FixedTaps {
   static constexpr int kPickWindow = 64;     // bytes
   static constexpr int kPermuteWindow = 64;  // words
   static constexpr int kBlock = 16;
+
+  size_t bytes() const;
 };
 
 // Nothing when the axis needs more than kMaxFixedTaps taps.
 std::shared_ptr<const FixedTaps> MakeFixedTaps(const AxisRequest& request);
-
-// Tables of the last requests. Thread-safety: safe.
-class FixedTapsCache {
- public:
-  // Nothing when no table can be made.
-  std::shared_ptr<const FixedTaps> Get(const AxisRequest& request);
-
- private:
-  static constexpr size_t kMaxTables = 64;
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<const FixedTaps>> tables_;  // most recent first
-};
 
 }  // namespace preprocd
 

@@ -6,37 +6,42 @@
 #include <cstring>
 
 #include "engine/backends/cpu/fixed_taps.h"
+#include "engine/backends/cpu/table_cache.h"
 
 namespace preprocd {
 
-std::shared_ptr<const FloatTaps> MakeFloatTaps(Filter filter, int source_extent,
-                                               int destination_extent,
-                                               bool area_blends) {
+std::shared_ptr<const FloatTaps> MakeFloatTaps(
+    const FloatTapsRequest& request) {
   const AxisTaps exact =
-      ComputeTaps(filter, source_extent, destination_extent, area_blends);
+      ComputeTaps(request.filter, request.source_extent,
+                  request.destination_extent, request.area_blends);
   auto taps = std::make_shared<FloatTaps>();
-  taps->filter = filter;
-  taps->source_extent = source_extent;
-  taps->destination_extent = destination_extent;
-  taps->area_blends = area_blends;
+  taps->request = request;
   taps->count = exact.count;
   taps->first = exact.first;
   taps->weights.assign(exact.weights.begin(), exact.weights.end());
-  taps->exact_weights = exact.weights;
-  taps->copies = exact.count == 1;
+  if (request.rounds) {
+    taps->exact_weights.resize(exact.weights.size());
+    std::ranges::transform(exact.weights, taps->exact_weights.begin(),
+                           WeightBetweenAxes);
+  }
   return taps;
 }
 
+size_t FloatTaps::bytes() const {
+  return sizeof(*this) + BytesOf(first) + BytesOf(weights) +
+         BytesOf(exact_weights);
+}
+
 RowSampler::RowSampler(const RowSource& source, const FloatTaps& taps_x,
-                       const FloatTaps& taps_y, bool round_rows,
-                       BandScratch& scratch)
+                       const FloatTaps& taps_y, BandScratch& scratch)
     : source_(source),
       taps_x_(taps_x),
       taps_y_(taps_y),
-      round_rows_(round_rows && taps_x.count > 1),
+      round_rows_(taps_x.request.rounds && taps_x.count > 1),
       scratch_(scratch),
       channels_(static_cast<size_t>(source.channels())),
-      width_(static_cast<size_t>(taps_x.destination_extent)) {
+      width_(static_cast<size_t>(taps_x.request.destination_extent)) {
   const size_t slots = std::clamp<size_t>(kMaxRingFloats / (channels_ * width_),
                                           1, static_cast<size_t>(taps_y.count));
   const size_t fetched = channels_ * static_cast<size_t>(source.width());
@@ -99,7 +104,7 @@ void RowSampler::RoundedRow(const float* in, float* out) const {
     const double* w = taps_x_.exact_weights.data() + x * count;
     double sum = 0.5;
     for (size_t k = 0; k < count; ++k) {
-      sum += WeightBetweenAxes(w[k]) * double{at[k]};
+      sum += w[k] * double{at[k]};
     }
     out[x] = static_cast<float>(std::clamp(std::floor(sum), 0.0, 255.0));
   }
@@ -129,7 +134,7 @@ void RowSampler::Sample(int y, const std::array<float*, kMaxChannels>& rows) {
   }
   if (!empty) {
     // Colour is defined on 0..255; lobes overshoot.
-    if (!HasNegativeLobes(taps_y_.filter)) return;
+    if (!HasNegativeLobes(taps_y_.request.filter)) return;
     for (size_t c = 0; c < channels_; ++c) {
       float* out = rows[c];
       for (size_t x = 0; x < width_; ++x) {

@@ -19,23 +19,28 @@
 
 namespace preprocd {
 
-// Float copies of AxisTaps, shared between the bands of a convert and, by a
-// small cache, between converts of the same extents.
-struct FloatTaps {
+struct FloatTapsRequest {
   Filter filter = Filter::kUnspecified;
   int source_extent = 0;
   int destination_extent = 0;
-  bool area_blends = false;
+  bool area_blends = false;  // AreaBlends, for Filter::kArea
+  bool rounds = false;       // 8 bits between the axes (RoundsBetweenAxes)
+  bool operator==(const FloatTapsRequest&) const = default;
+};
+
+// Float copies of AxisTaps, shared between the bands of a convert and, by a
+// small cache, between converts of equal requests.
+struct FloatTaps {
+  FloatTapsRequest request;
   int count = 0;
-  // True when every destination sample is one source sample.
-  bool copies = false;
   std::vector<int> first;
   std::vector<float> weights;
+  // request.rounds: WeightBetweenAxes of every weight.
   std::vector<double> exact_weights;
+
+  size_t bytes() const;
 };
-std::shared_ptr<const FloatTaps> MakeFloatTaps(Filter filter, int source_extent,
-                                               int destination_extent,
-                                               bool area_blends);
+std::shared_ptr<const FloatTaps> MakeFloatTaps(const FloatTapsRequest& request);
 
 // Memory of one band, grown on first use and kept per thread.
 struct BandScratch {
@@ -53,9 +58,8 @@ inline constexpr size_t kMaxRingFloats = size_t{1} << 20;
 
 class RowSampler {
  public:
-  // `round_rows`: 8 bits between the axes (RoundsBetweenAxes).
   RowSampler(const RowSource& source, const FloatTaps& taps_x,
-             const FloatTaps& taps_y, bool round_rows, BandScratch& scratch);
+             const FloatTaps& taps_y, BandScratch& scratch);
 
   // Row `y` of the placement into rows[0..channels-1], placement wide.
   // Rows asked for in rising order cost each source row once.
