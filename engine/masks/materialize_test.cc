@@ -304,8 +304,9 @@ TEST_P(Target, EveryTypeAndLayoutEqualsTheFormula) {
     for (const DType c : {DType::kF32, DType::kF16, DType::kI8, DType::kI16}) {
       for (const bool planes : {false, true}) {
         for (const bool per_channel : {false, true}) {
-          Scene s = MakeScene(++seed, {37, 23, 1 + static_cast<int>(seed % 40),
-                                       3, planes, p, c, per_channel});
+          ++seed;
+          Scene s = MakeScene(seed, {37, 23, 1 + static_cast<int>(seed % 40), 3,
+                                     planes, p, c, per_channel});
           SCOPED_TRACE(testing::Message()
                        << DTypeName(p) << " " << DTypeName(c) << " planes "
                        << planes << " per channel " << per_channel);

@@ -17,7 +17,7 @@
 #include "engine/backends/cpu/vector_blocks-inl.h"
 // clang-format on
 
-#if HWY_TARGET == HWY_SCALAR
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
 namespace preprocd::HWY_NAMESPACE {
 namespace {
 void AffineRowT(DType, const ElementTable::Affine&, const uint8_t*, size_t,
@@ -160,7 +160,7 @@ void InterleaveT(const std::byte* const* rows, int channels,
 }  // namespace
 }  // namespace preprocd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-#endif  // HWY_TARGET == HWY_SCALAR
+#endif  // fallback targets
 
 #if HWY_ONCE
 namespace preprocd {

@@ -13,7 +13,7 @@
 #include "engine/backends/cpu/vector_blocks-inl.h"
 // clang-format on
 
-#if HWY_TARGET == HWY_SCALAR
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
 namespace preprocd::HWY_NAMESPACE {
 namespace {
 void FilterRowsT(const uint8_t* const*, const int16_t*, int, size_t, int16_t*) {
@@ -565,7 +565,7 @@ void RoundRowT(const int16_t* in, int fraction, size_t size, uint8_t* out) {
 }  // namespace
 }  // namespace preprocd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-#endif  // HWY_TARGET == HWY_SCALAR
+#endif  // fallback targets
 
 #if HWY_ONCE
 namespace preprocd {

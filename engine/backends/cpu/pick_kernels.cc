@@ -12,7 +12,7 @@
 #include "engine/backends/cpu/vector_blocks-inl.h"
 // clang-format on
 
-#if HWY_TARGET == HWY_SCALAR
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
 namespace preprocd::HWY_NAMESPACE {
 namespace {
 void PickColumns1T(const uint8_t*, const FixedTaps&, uint8_t*) {
@@ -121,7 +121,7 @@ void PickColumns4T(const uint8_t* in, const FixedTaps& taps, uint8_t* rgbx) {
 }  // namespace
 }  // namespace preprocd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-#endif  // HWY_TARGET == HWY_SCALAR
+#endif  // fallback targets
 
 #if HWY_ONCE
 namespace preprocd {

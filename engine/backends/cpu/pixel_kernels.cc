@@ -14,7 +14,7 @@
 #include "engine/backends/cpu/vector_blocks-inl.h"
 // clang-format on
 
-#if HWY_TARGET == HWY_SCALAR
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
 namespace preprocd::HWY_NAMESPACE {
 namespace {
 void WritePixelsT(const PixelInput&, size_t, const PixelOutput&) {
@@ -492,7 +492,7 @@ void WritePixelsT(const PixelInput& in, size_t width, const PixelOutput& out) {
 }  // namespace
 }  // namespace preprocd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-#endif  // HWY_TARGET == HWY_SCALAR
+#endif  // fallback targets
 
 #if HWY_ONCE
 namespace preprocd {

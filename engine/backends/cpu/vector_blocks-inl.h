@@ -12,9 +12,10 @@
 
 #include "hwy/highway.h"
 
-// The one-lane target has no blocks: kernels are not compiled for it and
-// VectorKernelsRun() is false where it is the best.
-#if HWY_TARGET != HWY_SCALAR
+// The fallback targets (one lane, or emulated ones; which of them exists is up
+// to the compiler) have no instructions for this: kernels are not compiled and
+// VectorKernelsRun() is false where one of them is the best.
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 HWY_BEFORE_NAMESPACE();
 namespace preprocd::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -252,6 +253,6 @@ HWY_INLINE hn::Vec<Words8> LoadTwo(const int16_t* first,
 
 }  // namespace preprocd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-#endif  // HWY_TARGET != HWY_SCALAR
+#endif  // not a fallback target
 
 #endif  // ENGINE_BACKENDS_CPU_VECTOR_BLOCKS_INL_H_
