@@ -240,8 +240,6 @@ Rect CoveredBy(const DenseMask& mask, Size grid, const ImageDesc& to) {
   return {x0, y0, x1 - x0, y1 - y0};
 }
 
-uint8_t Threshold(uint8_t value) { return value >= 128 ? 255 : 0; }
-
 // One call's drawing of destination rows [begin, end), begin a multiple of
 // kBandRows.
 class BandDrawer {
@@ -249,7 +247,11 @@ class BandDrawer {
   // `planes` may be empty: logits are then computed band by band.
   BandDrawer(const DrawnMasks& masks, std::span<const LogitPlane> planes,
              const Painter& painter, const ImageDesc& to)
-      : masks_(masks), planes_(planes), painter_(painter), to_(to) {}
+      : masks_(masks), planes_(planes), painter_(painter), to_(to) {
+    if (masks.workspace == nullptr) {
+      columns_.Map(to.width, masks.dense_grid.width);
+    }
+  }
 
   size_t count() const {
     if (masks_.workspace == nullptr) return masks_.dense.size();
@@ -296,7 +298,6 @@ class BandDrawer {
       return;
     }
     const DenseMask& dense = masks_.dense[i];
-    MapColumns(dense, area, scratch.columns);
     // Grid rows that the two buffers hold: enlarging repeats them.
     const uint8_t* held[2] = {};
     DrawRows(color, area, scratch, [&](int y, uint8_t* bytes) {
@@ -304,10 +305,9 @@ class BandDrawer {
       const uint8_t* row = DenseRow(dense, y);
       if (row == last) return;
       last = row;
-      const int32_t* column = scratch.columns.data();
-      for (int x = 0; x < area.width; ++x) {
-        bytes[x] = Threshold(row[column[x]]);
-      }
+      PickMaskRow(columns_, row, static_cast<size_t>(dense.bounds.width),
+                  dense.bounds.x, static_cast<size_t>(area.x),
+                  static_cast<size_t>(area.width), bytes);
     });
   }
 
@@ -379,22 +379,11 @@ class BandDrawer {
     return dense.pixels + static_cast<size_t>(row) * dense.stride_bytes;
   }
 
-  // The mask's column under each pixel of the area.
-  void MapColumns(const DenseMask& dense, const Rect& area,
-                  std::vector<int32_t>& columns) const {
-    const auto n = static_cast<size_t>(area.width);
-    if (columns.size() < n) columns.resize(n);
-    for (int x = 0; x < area.width; ++x) {
-      columns[static_cast<size_t>(x)] =
-          NearestOf(area.x + x, to_.width, masks_.dense_grid.width) -
-          dense.bounds.x;
-    }
-  }
-
   const DrawnMasks& masks_;
   const std::span<const LogitPlane> planes_;
   const Painter& painter_;
   const ImageDesc& to_;
+  GridColumns columns_;  // of dense masks
 };
 
 // The logits of all masks, once for all bands. Nothing when they are too many

@@ -332,6 +332,59 @@ TEST(DrawMasksTest, DenseMasksAreSampledAtPixelCentres) {
   }
 }
 
+// Every ratio of grid and picture, masks at every offset, in memory that ends
+// with the mask.
+TEST(DrawMasksTest, DenseMasksOfAnySizeOnEveryVectorTarget) {
+  RowPool pool(1);
+  uint32_t seed = 5;
+  const auto draw = [&seed](int n) {
+    seed = seed * 1664525u + 1013904223u;
+    return static_cast<int>((seed >> 8) % static_cast<uint32_t>(n));
+  };
+  const std::vector<MaskColor> palette = {{10, 20, 30, 255}};
+  const DrawnObject object;
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    for (int round = 0; round < 120; ++round) {
+      const Size grid = {1 + draw(round % 2 == 0 ? 40 : 400), 1 + draw(9)};
+      const Size size = {1 + draw(300), 1 + draw(7)};
+      const int x0 = draw(grid.width);
+      const int y0 = draw(grid.height);
+      const Rect bounds = {x0, y0, 1 + draw(grid.width - x0),
+                           1 + draw(grid.height - y0)};
+      std::vector<uint8_t> pixels(
+          static_cast<size_t>(bounds.width * bounds.height));
+      for (uint8_t& p : pixels) p = static_cast<uint8_t>(draw(256));
+      pixels.shrink_to_fit();
+      const DenseMask dense = {bounds, pixels.data(),
+                               static_cast<size_t>(bounds.width)};
+      Canvas out(PixelFormat::kRgba, size.width, size.height, 7);
+      DrawStyle style;
+      style.palette = palette;
+      DrawnMasks masks;
+      masks.dense = {&dense, 1};
+      masks.dense_grid = grid;
+      masks.objects = {&object, 1};
+      DrawMasks(masks, style, Backdrop::kZeros, nullptr, out.view(), pool);
+      for (int y = 0; y < size.height; ++y) {
+        for (int x = 0; x < size.width; ++x) {
+          const int gx = (2 * x + 1) * grid.width / (2 * size.width) - x0;
+          const int gy = (2 * y + 1) * grid.height / (2 * size.height) - y0;
+          const bool set =
+              gx >= 0 && gx < bounds.width && gy >= 0 && gy < bounds.height &&
+              pixels[static_cast<size_t>(gy * bounds.width + gx)] >= 128;
+          ASSERT_EQ(static_cast<int>(
+                        out.view().row(0, y)[4 * static_cast<size_t>(x) + 1]),
+                    set ? 20 : 0)
+              << x << "," << y << " round " << round << " "
+              << hwy::TargetName(target);
+        }
+      }
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
 // A track keeps its colour wherever it stands in the list.
 TEST(DrawMasksTest, ColoursFollowLabelPositionOrTrack) {
   RowPool pool(1);

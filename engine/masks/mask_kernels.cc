@@ -138,6 +138,66 @@ void LogitRow(const PrototypeTensor& prototypes, const FoldedCoefficients& mask,
   }
 }
 
+#if HWY_TARGET != HWY_SCALAR
+using D4 = hn::FixedTag<float, 4>;
+HWY_INLINE hn::Vec<D4> LoadFour(const float* p) { return hn::LoadU(D4(), p); }
+HWY_INLINE hn::Vec<D4> LoadFour(const hwy::float16_t* p) {
+  return hn::PromoteTo(D4(), hn::LoadU(hn::FixedTag<hwy::float16_t, 4>(), p));
+}
+HWY_INLINE hn::Vec<D4> LoadFour(const int8_t* p) {
+  return hn::ConvertTo(D4(),
+                       hn::PromoteTo(hn::FixedTag<int32_t, 4>(),
+                                     hn::LoadU(hn::FixedTag<int8_t, 4>(), p)));
+}
+
+// Four channels of four pixels, which lie `channels` elements apart.
+template <typename T>
+HWY_INLINE void TransposeFour(const T* p, size_t channels, size_t stride,
+                              float* out) {
+  const D4 d;
+  const hn::RepartitionToWide<D4> d64;
+  const auto p0 = LoadFour(p);
+  const auto p1 = LoadFour(p + channels);
+  const auto p2 = LoadFour(p + 2 * channels);
+  const auto p3 = LoadFour(p + 3 * channels);
+  const auto a = hn::BitCast(d64, hn::InterleaveLower(d, p0, p1));
+  const auto b = hn::BitCast(d64, hn::InterleaveLower(d, p2, p3));
+  const auto e = hn::BitCast(d64, hn::InterleaveUpper(d, p0, p1));
+  const auto f = hn::BitCast(d64, hn::InterleaveUpper(d, p2, p3));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, a, b)), d, out);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, a, b)), d, out + stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, e, f)), d,
+             out + 2 * stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, e, f)), d,
+             out + 3 * stride);
+}
+#endif
+
+// n pixels of `channels` elements: channel k's at out[k * stride].
+template <typename T>
+void PackPixels(const T* data, size_t channels, size_t n, size_t stride,
+                float* out) {
+  size_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  for (; i + 4 <= n; i += 4) {
+    const T* p = data + i * channels;
+    size_t k = 0;
+    for (; k + 4 <= channels; k += 4) {
+      TransposeFour(p + k, channels, stride, out + k * stride + i);
+    }
+    for (; k < channels; ++k) {
+      for (size_t j = 0; j < 4; ++j) {
+        out[k * stride + i + j] = ToFloat(p[j * channels + k]);
+      }
+    }
+  }
+#endif
+  for (; i < n; ++i) {
+    const T* p = data + i * channels;
+    for (size_t k = 0; k < channels; ++k) out[k * stride + i] = ToFloat(p[k]);
+  }
+}
+
 template <typename T>
 void PackOf(const PrototypeTensor& prototypes, size_t first, size_t n,
             size_t stride, float* out) {
@@ -146,10 +206,7 @@ void PackOf(const PrototypeTensor& prototypes, size_t first, size_t n,
   const T* data = reinterpret_cast<const T*>(prototypes.data);
   const size_t channels = static_cast<size_t>(prototypes.channels);
   if (!prototypes.channels_first) {
-    for (size_t i = 0; i < n; ++i) {
-      const T* p = data + (first + i) * channels;
-      for (size_t k = 0; k < channels; ++k) out[k * stride + i] = ToFloat(p[k]);
-    }
+    PackPixels(data + first * channels, channels, n, stride, out);
     return;
   }
   const size_t plane = static_cast<size_t>(prototypes.height) *

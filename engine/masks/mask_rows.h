@@ -39,7 +39,6 @@ struct MaskScratch {
   std::vector<uint8_t> bytes;
   std::vector<uint8_t> more_bytes;
   std::vector<uint8_t> counts;
-  std::vector<int32_t> columns;
 
   std::vector<float> swept;
   std::vector<LogitPlane> planes;

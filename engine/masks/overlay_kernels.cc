@@ -1,5 +1,6 @@
 #include "engine/masks/overlay_kernels.h"
 
+#include <algorithm>
 #include <cstring>
 
 #undef HWY_TARGET_INCLUDE
@@ -153,27 +154,38 @@ void BlendLogits4(const float* a, const float* b, const float* w, size_t rows,
   const auto zero = hn::Zero(d);
   // Pixels [i, i + lanes) of every row: neighbours above are alike, which
   // makes the skipping of empty vectors predictable.
-  const auto mask_at = [&](size_t i, size_t r) HWY_ATTR {
-    auto v = hn::LoadU(d, a + i);
-    if (w[r] != 0) {
-      v = hn::MulAdd(hn::Set(d, w[r]), hn::Sub(hn::LoadU(d, b + i), v), v);
+  // A row of weight 0 comes alone: b is then not read.
+  const bool one_row = w[0] == 0;
+  // Pixels [i, i + lanes) of every row where `wanted`: neighbours above are
+  // alike, which makes the skipping of empty vectors predictable.
+  const auto column = [&](size_t i, hn::Mask<decltype(d)> wanted, uint8_t* p,
+                          size_t step) HWY_ATTR {
+    const auto low = hn::LoadU(d, a + i);
+    const auto rise = one_row ? zero : hn::Sub(hn::LoadU(d, b + i), low);
+    for (size_t r = 0; r < rows; ++r, p += step) {
+      const auto v = hn::MulAdd(hn::Set(d, w[r]), rise, low);
+      BlendWhere(d8, hn::And(wanted, hn::Gt(v, zero)), weights, p);
     }
-    return hn::Gt(v, zero);
   };
+  const auto all = hn::FirstN(d, lanes);
   size_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    uint8_t* p = pixels + 4 * i;
-    for (size_t r = 0; r < rows; ++r, p += stride) {
-      BlendWhere(d8, mask_at(i, r), weights, p);
-    }
-  }
+  for (; i + lanes <= n; i += lanes) column(i, all, pixels + 4 * i, stride);
   if (i == n) return;
-  HWY_ALIGN uint8_t tail[hn::MaxLanes(D8())] = {};
-  uint8_t* p = pixels + 4 * i;
-  for (size_t r = 0; r < rows; ++r, p += stride) {
-    std::memcpy(tail, p, 4 * (n - i));
-    BlendWhere(d8, mask_at(i, r), weights, tail);
-    std::memcpy(p, tail, 4 * (n - i));
+  if (n >= lanes) {
+    // The last whole vector, without the pixels that were blended.
+    const auto left = hn::Not(hn::FirstN(d, lanes - (n - i)));
+    column(n - lanes, left, pixels + 4 * (n - lanes), stride);
+    return;
+  }
+  const auto narrow = hn::FirstN(d, n);
+  HWY_ALIGN uint8_t copy[hn::MaxLanes(D8())] = {};
+  for (size_t r = 0; r < rows; ++r, pixels += stride) {
+    std::memcpy(copy, pixels, 4 * n);
+    const auto low = hn::LoadU(d, a);
+    const auto rise = one_row ? zero : hn::Sub(hn::LoadU(d, b), low);
+    const auto v = hn::MulAdd(hn::Set(d, w[r]), rise, low);
+    BlendWhere(d8, hn::And(narrow, hn::Gt(v, zero)), weights, copy);
+    std::memcpy(pixels, copy, 4 * n);
   }
 }
 
@@ -299,6 +311,41 @@ void BlendPairs(const uint8_t* counts, const BlendColor& color, size_t n,
 
 #endif  // HWY_TARGET == HWY_SCALAR
 
+#if HWY_TARGET != HWY_SCALAR
+// Pixels [x, x + 16), whose columns lie within 16, from a row of at least 16.
+HWY_INLINE void PickSixteen(const GridColumns& columns, const uint8_t* row,
+                            size_t size, int32_t left, size_t x, uint8_t* out) {
+  const hn::FixedTag<uint8_t, 16> d;
+  const hn::FixedTag<int8_t, 16> di;
+  // Nothing behind the row is read.
+  const int32_t first =
+      std::min(columns.column[x] - left, static_cast<int32_t>(size) - 16);
+  const auto index =
+      hn::Sub(hn::LoadU(d, columns.low.data() + x),
+              hn::Set(d, static_cast<uint8_t>((first + left) & 255)));
+  const auto picked = hn::TableLookupBytes(hn::LoadU(d, row + first), index);
+  const auto set = hn::Lt(hn::BitCast(di, picked), hn::Zero(di));
+  hn::StoreU(hn::BitCast(d, hn::VecFromMask(di, set)), d, out);
+}
+#endif
+
+void PickMaskRow(const GridColumns& columns, const uint8_t* row,
+                 [[maybe_unused]] size_t size, int32_t left, size_t x, size_t n,
+                 uint8_t* out) {
+#if HWY_TARGET != HWY_SCALAR
+  if (columns.narrow && size >= 16 && n >= 16) {
+    for (size_t i = 0; i + 16 <= n; i += 16) {
+      PickSixteen(columns, row, size, left, x + i, out + i);
+    }
+    PickSixteen(columns, row, size, left, x + n - 16, out + n - 16);
+    return;
+  }
+#endif
+  for (size_t i = 0; i < n; ++i) {
+    out[i] = row[columns.column[x + i] - left] >= 128 ? 0xff : 0;
+  }
+}
+
 void CountQuads(const uint8_t* HWY_RESTRICT top,
                 const uint8_t* HWY_RESTRICT bottom, size_t n,
                 uint8_t* HWY_RESTRICT counts) {
@@ -321,6 +368,7 @@ HWY_EXPORT(BlendPacked4);
 HWY_EXPORT(BlendLogits4);
 HWY_EXPORT(BlendPacked3);
 HWY_EXPORT(BlendPlane);
+HWY_EXPORT(PickMaskRow);
 HWY_EXPORT(CountQuads);
 HWY_EXPORT(BlendPairs);
 
@@ -341,6 +389,24 @@ void BlendPacked3(const uint8_t* mask, const BlendColor& color, size_t n,
 void BlendPlane(const uint8_t* mask, const BlendColor& color, size_t n,
                 uint8_t* pixels) {
   HWY_DYNAMIC_DISPATCH(BlendPlane)(mask, color, n, pixels);
+}
+void GridColumns::Map(int width, int grid) {
+  const auto n = static_cast<size_t>(width);
+  column.resize(n);
+  low.resize(n);
+  narrow = true;
+  for (size_t i = 0; i < n; ++i) {
+    column[i] = static_cast<int32_t>((2 * static_cast<int64_t>(i) + 1) * grid /
+                                     (2 * int64_t{width}));
+    low[i] = static_cast<uint8_t>(column[i] & 255);
+    narrow = narrow && (i < 15 || column[i] - column[i - 15] < 16);
+  }
+}
+
+void PickMaskRow(const GridColumns& columns, const uint8_t* row,
+                 [[maybe_unused]] size_t size, int32_t left, size_t x, size_t n,
+                 uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(PickMaskRow)(columns, row, size, left, x, n, out);
 }
 void CountQuads(const uint8_t* top, const uint8_t* bottom, size_t n,
                 uint8_t* counts) {

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace preprocd {
 
@@ -28,11 +29,27 @@ void BlendPacked3(const uint8_t* mask, const BlendColor& color, size_t n,
 void BlendPlane(const uint8_t* mask, const BlendColor& color, size_t n,
                 uint8_t* pixels);
 // The mask being logits: where a[i] + w[r] * (b[i] - a[i]) > 0 in row r, at
-// pixels + r * stride. Both logit rows are readable kMaskRowPadding further;
-// with weight 0 b is not read.
+// pixels + r * stride. Both logit rows are readable kMaskRowPadding further.
+// Several rows have weights other than 0; with one row of weight 0 b is not
+// read.
 void BlendPacked4(const float* a, const float* b, const float* w, size_t rows,
                   const BlendColor& color, size_t n, size_t stride,
                   uint8_t* pixels);
+// The grid column under each pixel of a row.
+struct GridColumns {
+  std::vector<int32_t> column;  // not falling
+  std::vector<uint8_t> low;     // column % 256
+  // Columns of any 16 neighbours lie within 16.
+  bool narrow = false;
+
+  // Column floor((2 i + 1) * grid / (2 * width)) for pixel i: nearest at
+  // pixel centres.
+  void Map(int width, int grid);
+};
+// out[i] = row[column[x + i] - left] >= 128 ? 0xff : 0, i < n. `row` has `size`
+// elements; every column asked for lies within them.
+void PickMaskRow(const GridColumns& columns, const uint8_t* row, size_t size,
+                 int32_t left, size_t x, size_t n, uint8_t* out);
 // How many of each four pixels are set, 0..4, from two mask rows of 2 n
 // pixels, 0 or 0xff.
 void CountQuads(const uint8_t* top, const uint8_t* bottom, size_t n,
