@@ -16,6 +16,7 @@
 #include "engine/base/error_detail.h"
 #include "engine/base/status_macros.h"
 #include "engine/convert/planner.h"
+#include "engine/convert/strip_converter.h"
 #include "engine/exec/monotonic_clock.h"
 #include "engine/exec/row_pool.h"
 #include "engine/masks/materialize.h"
@@ -125,6 +126,21 @@ void WorkShelf::Return(std::shared_ptr<Buffer> buffer) {
   kept_bytes_ += buffer->size_bytes();
   buffers_.push_back(std::move(buffer));
 }
+
+// A decoder taken from the shelf, back there at the end.
+class DecoderLoan {
+ public:
+  explicit DecoderLoan(WorkShelf& shelf)
+      : shelf_(shelf), decoder_(shelf.TakeDecoder()) {}
+  DecoderLoan(const DecoderLoan&) = delete;
+  DecoderLoan& operator=(const DecoderLoan&) = delete;
+  ~DecoderLoan() { shelf_.Return(std::move(decoder_)); }
+  ImageDecoder* operator->() const { return decoder_.get(); }
+
+ private:
+  WorkShelf& shelf_;
+  std::unique_ptr<ImageDecoder> decoder_;
+};
 
 struct Extent {
   uint64_t begin = 0;
@@ -264,12 +280,18 @@ absl::StatusOr<ConvertPlan> Engine::Plan(const ImageDesc& source,
 absl::StatusOr<ImageDesc> Engine::DecodedDesc(const ImageInfo& info,
                                               PixelFormat destination_format) {
   PixelFormat format = PixelFormat::kRgb;
+  const bool coded_planes =
+      info.file_format == FileFormat::kJpeg && info.color_space == "ycbcr" &&
+      (info.subsampling == "4:2:0" || info.subsampling == "4:2:2" ||
+       info.subsampling == "4:4:4");
   const bool wants_alpha = destination_format != PixelFormat::kUnspecified &&
                            GetPixelFormatInfo(destination_format).has_alpha;
   if (info.has_alpha && wants_alpha) {
     format = PixelFormat::kRgba;
   } else if (info.color_space == "grey") {
     format = PixelFormat::kGrey;
+  } else if (coded_planes) {
+    format = info.native_format;
   }
   ASSIGN_OR_RETURN(ImageDesc desc,
                    MakeImageDesc(format, DType::kU8, info.width, info.height));
@@ -343,6 +365,9 @@ absl::Status Engine::DecodeAndConvert(EncodedBytes bytes,
                                       const ConvertPlan& plan,
                                       const PictureBuffers& destination,
                                       WorkReport& report) {
+  ASSIGN_OR_RETURN(const bool fused,
+                   DecodeIntoConvert(bytes, decode, plan, destination, report));
+  if (fused) return absl::OkStatus();
   ASSIGN_OR_RETURN(std::shared_ptr<Buffer> scratch,
                    state_->shelf.TakeBuffer(RequiredBytes(plan.source)));
   PictureBuffers picture;
@@ -358,6 +383,32 @@ absl::Status Engine::DecodeAndConvert(EncodedBytes bytes,
   if (status.ok()) status = Convert(plan, picture, destination, report);
   state_->shelf.Return(std::move(scratch));
   return status;
+}
+
+absl::StatusOr<bool> Engine::DecodeIntoConvert(
+    EncodedBytes bytes, const DecodeOptions& decode, const ConvertPlan& plan,
+    const PictureBuffers& destination, WorkReport& report) {
+  Converter* converter = state_->Find(plan.backend);
+  PREPROCD_ENSURE(converter != nullptr);
+  if (converter->strips() == nullptr) return false;
+  const DecoderLoan decoder(state_->shelf);
+  absl::StatusOr<StripSource*> source =
+      decoder->BeginStrips(bytes, decode, plan.source);
+  if (!source.ok()) return UnderSource(std::move(source).status());
+  if (*source == nullptr) return false;
+  absl::StatusOr<std::optional<StripConvertReport>> converted =
+      converter->strips()->ConvertStrips(plan, **source, destination,
+                                         state_->pool);
+  if (!converted.ok()) return UnderSource(std::move(converted).status());
+  if (!*converted) return false;
+  absl::StatusOr<DecodeResult> result = decoder->FinishStrips();
+  if (!result.ok()) return UnderSource(std::move(result).status());
+  report.decode_ns += (*converted)->source_ns;
+  report.convert_ns += (*converted)->convert_ns;
+  report.bytes_copied += (*converted)->bytes_copied;
+  report.warnings.insert(report.warnings.end(), result->warnings.begin(),
+                         result->warnings.end());
+  return true;
 }
 
 absl::StatusOr<DecodeResult> Engine::Decode(EncodedBytes bytes,

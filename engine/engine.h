@@ -66,7 +66,8 @@ class Engine {
                                    bool from_jpeg) const;
 
   // The picture that an encoded file is decoded to before a convert to
-  // `destination_format`: rgb, grey or rgba, tight, in private memory.
+  // `destination_format`, tight: a JPEG's coded planes (nv12, nv16, nv24,
+  // grey) where it has them, else rgb, grey or rgba.
   // Errors: those of MakeImageDesc.
   static absl::StatusOr<ImageDesc> DecodedDesc(const ImageInfo& info,
                                                PixelFormat destination_format);
@@ -94,8 +95,12 @@ class Engine {
                                      PictureFinished finished,
                                      WorkReport& report);
 
-  // Decodes `bytes` to plan.source (which must be DecodedDesc's) in private
-  // scratch memory and converts from there.
+  // Decodes `bytes` to plan.source (which must be DecodedDesc's) and converts.
+  // Coded planes are converted strip by strip as they are decoded, where the
+  // plan's backend can (StripConverter): the frame is never held. Else it is
+  // decoded to private scratch memory first; the bytes are the same.
+  // Damage is found on the way: after an error the destination holds
+  // unspecified pixels (a copied buffer is untouched).
   absl::Status DecodeAndConvert(EncodedBytes bytes, const DecodeOptions& decode,
                                 const ConvertPlan& plan,
                                 const PictureBuffers& destination,
@@ -134,6 +139,13 @@ class Engine {
                     const PictureBuffers& destination, WorkReport& report);
 
  private:
+  // True when the fused way did all of it; false when nothing was done.
+  absl::StatusOr<bool> DecodeIntoConvert(EncodedBytes bytes,
+                                         const DecodeOptions& decode,
+                                         const ConvertPlan& plan,
+                                         const PictureBuffers& destination,
+                                         WorkReport& report);
+
   struct State;
   explicit Engine(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;

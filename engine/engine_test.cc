@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -65,6 +66,16 @@ Bytes ColorJpeg(int width, int height) {
   return MakeJpeg(recipe, TestCardRgb(width, height));
 }
 
+// 255 when the sizes differ.
+int LargestDifference(const Samples& a, const Samples& b) {
+  if (a.size() != b.size()) return 255;
+  int largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    largest = std::max(largest, std::abs(int{a[i]} - int{b[i]}));
+  }
+  return largest;
+}
+
 TEST(EngineCreateTest, UnknownBackendsAreRefused) {
   EngineOptions options;
   options.backends = {"cpu", "no-such"};
@@ -109,6 +120,16 @@ TEST(DecodedDescTest, FollowsTheFileAndTheDestination) {
   };
   EXPECT_EQ(format(PixelFormat::kRgba), PixelFormat::kRgb);
   EXPECT_EQ(format(PixelFormat::kUnspecified), PixelFormat::kRgb);
+  // Coded planes where the file has those of a format.
+  info.subsampling = "4:2:2";
+  info.native_format = PixelFormat::kNv16;
+  EXPECT_EQ(format(PixelFormat::kRgb), PixelFormat::kNv16);
+  info.subsampling = "4:1:1";
+  info.native_format = PixelFormat::kNv12;
+  EXPECT_EQ(format(PixelFormat::kRgb), PixelFormat::kRgb);
+  info.subsampling = "4:4:4";
+  info.color_space = "rgb";
+  EXPECT_EQ(format(PixelFormat::kRgb), PixelFormat::kRgb);
   EXPECT_EQ(Engine::DecodedDesc(info, PixelFormat::kRgb)->color, info.color);
   info.color_space = "grey";
   EXPECT_EQ(format(PixelFormat::kRgb), PixelFormat::kGrey);
@@ -242,7 +263,8 @@ TEST(EngineDecodeTest, DecodeAndConvertIsBothSteps) {
   }
 }
 
-TEST(EngineDecodeTest, AFailedDecodeLeavesTheDestinationAlone) {
+// A frame that is decoded to memory first fails before anything is written.
+TEST(EngineDecodeTest, AFailedDecodeBeforeAConvertLeavesTheDestinationAlone) {
   const auto engine = MakeEngine();
   Bytes file = ColorJpeg(64, 64);
   const ImageDesc decoded =
@@ -250,7 +272,9 @@ TEST(EngineDecodeTest, AFailedDecodeLeavesTheDestinationAlone) {
   file.resize(file.size() / 2);
   const Picture picture(PixelFormat::kRgb, 16, 16);
   std::ranges::fill(picture.bytes(), uint8_t{9});
-  const auto plan = engine->Plan(decoded, picture.desc, {}, true);
+  ConvertSpec turned;
+  turned.orientation = Orientation::kRotate90;
+  const auto plan = engine->Plan(decoded, picture.desc, turned, true);
   WorkReport report;
   EXPECT_EQ(ReasonOf(engine->DecodeAndConvert(file, {}, *plan, picture.buffers,
                                               report)),
@@ -287,14 +311,15 @@ TEST(EngineDecodeTest, ManyThreadsShareOneEngine) {
       const Bytes& file = files[t % 2];
       const ImageDesc decoded =
           Engine::DecodedDesc(*PeekImage(file), PixelFormat::kRgb).value();
-      const Picture out(decoded);
+      const Picture out(PixelFormat::kRgb, decoded.width, decoded.height);
       const auto plan = engine->Plan(decoded, out.desc, {}, true);
       const Samples expected = DecodeByLibrary(file, false);
       for (int i = 0; i < 20; ++i) {
         WorkReport report;
         const absl::Status status =
             engine->DecodeAndConvert(file, {}, *plan, out.buffers, report);
-        if (status.ok() && out.Copy() == expected) ++good[t];
+        if (status.ok() && LargestDifference(out.Copy(), expected) <= 1)
+          ++good[t];
       }
     });
   }

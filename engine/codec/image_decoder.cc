@@ -8,6 +8,7 @@
 #include "engine/codec/encoded_file.h"
 #include "engine/codec/exif.h"
 #include "engine/codec/jpeg_reader.h"
+#include "engine/codec/jpeg_strip_source.h"
 #include "engine/codec/png_reader.h"
 
 namespace preprocd {
@@ -61,6 +62,8 @@ void WarnOfMetadata(const EncodedFile& file,
 
 struct ImageDecoder::Scratch {
   JpegReader jpeg;
+  JpegStripSource strips;
+  EncodedFile file;  // the one that gives strips
   PngReader png;
 };
 
@@ -82,6 +85,29 @@ absl::StatusOr<DecodeResult> ImageDecoder::Decode(
   }
   WarnOfMetadata(file, result.warnings);
   result.info = std::move(file.info);
+  return result;
+}
+
+absl::StatusOr<StripSource*> ImageDecoder::BeginStrips(
+    std::span<const std::byte> bytes, const DecodeOptions& options,
+    const ImageDesc& desc) {
+  ASSIGN_OR_RETURN(scratch_->file, OpenEncodedFile(bytes));
+  const EncodedFile& file = scratch_->file;
+  RETURN_IF_ERROR(CheckDestination(file.info, desc));
+  if (file.info.file_format != FileFormat::kJpeg ||
+      !JpegStripSource::Takes(file.jpeg, desc.format)) {
+    return nullptr;
+  }
+  RETURN_IF_ERROR(
+      scratch_->strips.Begin(bytes, file.jpeg, options, desc.format));
+  return &scratch_->strips;
+}
+
+absl::StatusOr<DecodeResult> ImageDecoder::FinishStrips() {
+  DecodeResult result;
+  RETURN_IF_ERROR(scratch_->strips.Finish(result));
+  WarnOfMetadata(scratch_->file, result.warnings);
+  result.info = std::move(scratch_->file.info);
   return result;
 }
 

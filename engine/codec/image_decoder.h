@@ -39,6 +39,7 @@
 #include "engine/image/image_desc.h"
 #include "engine/image/orientation.h"
 #include "engine/image/pixel_format.h"
+#include "engine/image/strip_source.h"
 
 namespace preprocd {
 
@@ -115,6 +116,19 @@ class ImageDecoder {
   absl::StatusOr<DecodeResult> Decode(std::span<const std::byte> bytes,
                                       const DecodeOptions& options,
                                       const ImageView& destination);
+
+  // Starts a decode that gives the coded planes strip by strip instead of a
+  // picture in memory: for JPEG files whose native planes are those of
+  // `desc.format` (grey, nv12, nv16, nv24). Null when Decode has to be used;
+  // nothing was started then. The source is this object's and lives until the
+  // next call; `bytes` must stay as long.
+  // Errors: as Decode.
+  absl::StatusOr<StripSource*> BeginStrips(std::span<const std::byte> bytes,
+                                           const DecodeOptions& options,
+                                           const ImageDesc& desc);
+  // What Decode would have returned. REQUIRES: all strips were read.
+  // Errors: as Decode, for what is wrong behind the last strip.
+  absl::StatusOr<DecodeResult> FinishStrips();
 
  private:
   struct Scratch;

@@ -4,6 +4,9 @@
 #include <cstring>
 #include <new>
 
+#include "engine/base/check.h"
+#include "engine/base/status_macros.h"
+
 namespace preprocd {
 namespace {
 
@@ -21,6 +24,10 @@ struct JpegBaselineDecoder::Scratch {
   JpegScanTables tables;
   std::array<HuffmanLookup, JpegScanTables::kTables> dc;
   std::array<HuffmanLookup, JpegScanTables::kTables> ac;
+  // Groups of waiting strips, slot after slot, then their extents.
+  ScratchBytes waiting;
+  DctPair* waiting_pairs = nullptr;
+  uint8_t* waiting_extents = nullptr;
 };
 
 JpegBaselineDecoder::JpegBaselineDecoder() = default;
@@ -50,6 +57,7 @@ bool JpegBaselineDecoder::Open(std::span<const std::byte> bytes,
   until_restart_ = scratch_->tables.restart_interval;
   next_restart_ = 0;
   dc_ = {};
+  deferred_ = 0;
   if (!window_.Begin(bytes.subspan(scratch_->tables.data_offset), buffer_)
            .ok()) {
     return false;
@@ -114,10 +122,53 @@ bool JpegBaselineDecoder::Restart() {
   return true;
 }
 
-bool JpegBaselineDecoder::DecodeGroup(int mcus) {
+absl::Status JpegBaselineDecoder::Defer(int strips) {
+  PREPROCD_CHECK(strips >= 0 && strips <= kMaxWaiting);
+  if (strips == 0 || scratch_ == nullptr) return absl::OkStatus();
+  const auto groups = static_cast<size_t>(
+      strips * CeilDiv(mcus_per_row_, static_cast<int>(kMcuGroup)));
+  const size_t blocks = groups * static_cast<size_t>(mcu_blocks_) * kMcuGroup;
+  const size_t pair_bytes = blocks / 2 * sizeof(DctPair);
+  RETURN_IF_ERROR(
+      scratch_->waiting.Reserve(pair_bytes + blocks + alignof(DctPair)));
+  const auto address = reinterpret_cast<uintptr_t>(scratch_->waiting.data());
+  uint8_t* first =
+      scratch_->waiting.data() +
+      (alignof(DctPair) - address % alignof(DctPair)) % alignof(DctPair);
+  scratch_->waiting_pairs = reinterpret_cast<DctPair*>(first);
+  scratch_->waiting_extents = first + pair_bytes;
+  std::uninitialized_fill_n(scratch_->waiting_pairs, blocks / 2, DctPair{});
+  deferred_ = strips;
+  waiting_.fill({});
+  return absl::OkStatus();
+}
+
+// Strips that are transformed at once share one group.
+JpegBaselineDecoder::Group JpegBaselineDecoder::GroupOf(int strip,
+                                                        int index) const {
+  if (deferred_ == 0) {
+    return {scratch_->pairs.data(), scratch_->extents.data()};
+  }
+  const int per_strip = CeilDiv(mcus_per_row_, static_cast<int>(kMcuGroup));
+  const auto at = static_cast<size_t>(strip % deferred_ * per_strip + index) *
+                  static_cast<size_t>(mcu_blocks_) * kMcuGroup;
+  return {scratch_->waiting_pairs + at / 2, scratch_->waiting_extents + at};
+}
+
+void JpegBaselineDecoder::Complete(int strip) {
+  if (deferred_ == 0) return;
+  const Waiting& waiting = waiting_[static_cast<size_t>(strip % deferred_)];
+  if (waiting.strip != strip) return;
+  int index = 0;
+  for (int mcu = 0; mcu < mcus_per_row_; mcu += kMcuGroup) {
+    TransformGroup(strip, mcu, std::min<int>(kMcuGroup, mcus_per_row_ - mcu),
+                   GroupOf(strip, index++), waiting.targets);
+  }
+}
+
+bool JpegBaselineDecoder::DecodeGroup(int mcus, const Group& group) {
   const std::span blocks(blocks_.data(), static_cast<size_t>(mcu_blocks_));
-  const McuTargets targets = {scratch_->pairs[0].values.data(),
-                              scratch_->extents.data()};
+  const McuTargets targets = {group.pairs->values.data(), group.extents};
   const bool restarts = scratch_->tables.restart_interval > 0;
   const auto end = static_cast<size_t>(mcus);
   size_t next = 0;
@@ -137,22 +188,23 @@ bool JpegBaselineDecoder::DecodeGroup(int mcus) {
   return true;
 }
 
-void JpegBaselineDecoder::TransformGroup(int first_mcu, int mcus,
+void JpegBaselineDecoder::TransformGroup(int strip, int first_mcu, int mcus,
+                                         const Group& group,
                                          const JpegStripTargets& targets) {
   for (size_t i = 0; i < static_cast<size_t>(block_rows_); ++i) {
     const BlockRow& row = rows_[i];
     const int first = first_mcu * row.columns;
     const int count = std::min(mcus * row.columns, row.blocks_across - first);
-    const int down = next_row_ * header_.components[row.component].v + row.row;
-    const JpegPlaneTarget& target = targets[row.component];
-    DctPair* pairs = scratch_->pairs.data() + row.first_pair;
+    const int down = strip * header_.components[row.component].v + row.row;
+    const PlaneTarget& target = targets[row.component];
+    DctPair* pairs = group.pairs + row.first_pair;
     int done = 0;
     if (target.data != nullptr && count > 0 && down < row.blocks_down) {
       uint8_t* out =
           target.data +
           static_cast<size_t>(row.row * kDctSize) * target.stride_bytes +
           static_cast<size_t>(first * kDctSize);
-      InverseDctRow(pairs, scratch_->extents.data() + row.first_extent,
+      InverseDctRow(pairs, group.extents + row.first_extent,
                     scratch_->quantisers[row.component], count, out,
                     target.stride_bytes);
       done = CeilDiv(count, 2);
@@ -162,13 +214,21 @@ void JpegBaselineDecoder::TransformGroup(int first_mcu, int mcus,
 }
 
 bool JpegBaselineDecoder::Next(const JpegStripTargets& targets) {
+  int index = 0;
   for (int mcu = 0; mcu < mcus_per_row_; mcu += kMcuGroup) {
-    const int count = std::min(kMcuGroup, mcus_per_row_ - mcu);
-    if (!DecodeGroup(count)) return false;
-    TransformGroup(mcu, count, targets);
+    const int count = std::min<int>(kMcuGroup, mcus_per_row_ - mcu);
+    const Group group = GroupOf(next_row_, index++);
+    if (!DecodeGroup(count, group)) return false;
+    if (deferred_ == 0) {
+      TransformGroup(next_row_, mcu, count, group, targets);
+    }
+  }
+  const bool inside = window_.Inside(buffer_);
+  if (inside && deferred_ > 0) {
+    waiting_[static_cast<size_t>(next_row_ % deferred_)] = {next_row_, targets};
   }
   ++next_row_;
-  return window_.Inside(buffer_);
+  return inside;
 }
 
 JpegBaselineDecoder::End JpegBaselineDecoder::Finish() {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 
+#include "absl/status/status.h"
 #include "engine/codec/inverse_dct.h"
 #include "engine/codec/jpeg_entropy_window.h"
 #include "engine/codec/jpeg_header.h"
@@ -20,6 +21,7 @@
 #include "engine/codec/jpeg_mcu_decoder.h"
 #include "engine/codec/jpeg_scan_tables.h"
 #include "engine/codec/jpeg_strip_decoder.h"
+#include "engine/codec/scratch_bytes.h"
 
 namespace preprocd {
 
@@ -38,6 +40,13 @@ class JpegBaselineDecoder {
   // decoded, not written. False: the data are odd, the decoder cannot go on,
   // and the targets hold unspecified samples.
   bool Next(const JpegStripTargets& targets);
+
+  // After Open, before the first Next: Next leaves the inverse DCT of up to
+  // `strips` strips to Complete. See JpegStripDecoder::Defer.
+  // Errors: kResourceExhausted
+  absl::Status Defer(int strips);
+  // May run beside Next. Does nothing for strips that are not waiting.
+  void Complete(int strip);
 
   enum class End : uint8_t {
     kMarker,    // EOI right behind the data
@@ -64,12 +73,25 @@ class JpegBaselineDecoder {
     int blocks_down = 0;
   };
   struct Scratch;
+  // Coefficients and extents of a group of MCUs.
+  struct Group {
+    DctPair* pairs = nullptr;
+    uint8_t* extents = nullptr;
+  };
+  // A strip whose inverse DCT is left for later.
+  struct Waiting {
+    int strip = -1;
+    JpegStripTargets targets = {};
+  };
+  static constexpr int kMaxWaiting = 8;
 
+  Group GroupOf(int strip, int index) const;
   bool BuildLookups();
   void PlaceBlocks();
-  bool DecodeGroup(int mcus);
+  bool DecodeGroup(int mcus, const Group& group);
   bool Restart();
-  void TransformGroup(int first_mcu, int mcus, const JpegStripTargets& targets);
+  void TransformGroup(int strip, int first_mcu, int mcus, const Group& group,
+                      const JpegStripTargets& targets);
 
   JpegHeader header_;
   int mcus_per_row_ = 0;
@@ -85,6 +107,8 @@ class JpegBaselineDecoder {
   std::array<BlockRow, 3 * kMaxFactor> rows_ = {};
   JpegEntropyWindow window_;
   std::unique_ptr<Scratch> scratch_;
+  int deferred_ = 0;  // slots of waiting_
+  std::array<Waiting, kMaxWaiting> waiting_ = {};
 };
 
 }  // namespace preprocd

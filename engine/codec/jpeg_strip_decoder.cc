@@ -41,6 +41,8 @@ class JpegStripDecoder::Session {
                      const DecodeOptions& options);
   absl::StatusOr<JpegStrip> Next(const JpegStripTargets& targets);
   absl::Status Finish(DecodeResult& result);
+  absl::Status Defer(int strips) { return baseline_.Defer(strips); }
+  void Complete(int strip) { baseline_.Complete(strip); }
 
   int plane_count() const { return header_.component_count; }
   const JpegPlane& plane(int index) const {
@@ -131,7 +133,7 @@ bool JpegStripDecoder::Session::SkipWithLibrary() {
 absl::Status JpegStripDecoder::Session::NextByLibrary(
     const JpegStripTargets& targets) {
   JpegStripTargets all = targets;
-  for (JpegPlaneTarget& target : all) {
+  for (PlaneTarget& target : all) {
     if (target.data == nullptr) target = {dropped_.data(), 0};
   }
   if (!gave_up_ && !Continues(library_.Next(all))) {
@@ -221,6 +223,12 @@ absl::Status JpegStripDecoder::Begin(std::span<const std::byte> bytes,
   PREPROCD_CHECK(Supports(header));
   return session_->Begin(bytes, header, options);
 }
+
+absl::Status JpegStripDecoder::Defer(int strips) {
+  return session_->Defer(strips);
+}
+
+void JpegStripDecoder::Complete(int strip) { session_->Complete(strip); }
 
 int JpegStripDecoder::plane_count() const { return session_->plane_count(); }
 

@@ -27,10 +27,11 @@
 #include "absl/status/statusor.h"
 #include "engine/codec/image_decoder.h"
 #include "engine/codec/jpeg_header.h"
+#include "engine/image/strip_source.h"
 
 namespace preprocd {
 
-inline constexpr int kMaxJpegPlanes = 3;
+inline constexpr int kMaxJpegPlanes = kMaxStripPlanes;
 
 // Shape of one plane: Y, Cb, Cr (or the one of grey, or R, G, B when the
 // file codes those).
@@ -51,15 +52,10 @@ struct JpegPlane {
 // REQUIRES: 0 <= index < header.component_count.
 JpegPlane JpegPlaneOf(const JpegHeader& header, int index);
 
-// Where a plane's next strip goes: row r of the strip at data + r * stride.
 // REQUIRES: stride_bytes >= JpegPlane::coded_width and strip_rows writable
 // rows of coded_width bytes; no alignment. Without data the plane is decoded,
 // not transformed: grey from a colour file needs no chroma.
-struct JpegPlaneTarget {
-  uint8_t* data = nullptr;
-  size_t stride_bytes = 0;
-};
-using JpegStripTargets = std::array<JpegPlaneTarget, kMaxJpegPlanes>;
+using JpegStripTargets = StripTargets;
 
 // What one call of Next gave: an iMCU row.
 struct JpegStrip {
@@ -94,6 +90,15 @@ class JpegStripDecoder {
   // Errors: as ImageDecoder::Decode.
   absl::Status Begin(std::span<const std::byte> bytes, const JpegHeader& header,
                      const DecodeOptions& options);
+
+  // Right after Begin: from now on Next only decodes, and Complete makes the
+  // samples; at most `strips` strips wait for it. See StripSource::Defer.
+  // Errors: kResourceExhausted
+  absl::Status Defer(int strips);
+  // Finishes what Next left. May run beside Next, which must not be given the
+  // targets of a strip that is not completed. REQUIRES: after Defer, strips in
+  // order; does nothing otherwise.
+  void Complete(int strip);
 
   // Valid from Begin on.
   int plane_count() const;

@@ -78,6 +78,8 @@ class MappedDestination {
 // Called from several threads, also at the same time; must not throw.
 using PictureFinished = absl::FunctionRef<void(size_t index)>;
 
+class StripConverter;  // engine/convert/strip_converter.h
+
 class Converter {
  public:
   virtual ~Converter() = default;
@@ -109,6 +111,10 @@ class Converter {
       std::span<const ConvertPlan> plans, const PictureBuffers& source,
       const PictureBuffers& destination, RowPool& pool,
       PictureFinished finished);
+
+  // This backend's way of converting pictures that are still being decoded;
+  // null when it has none.
+  virtual StripConverter* strips() { return nullptr; }
 };
 
 }  // namespace preprocd

@@ -15,6 +15,7 @@
 
 #include "engine/codec/image_decoder.h"
 #include "engine/codec/image_encoder.h"
+#include "engine/memory/allocator.h"
 
 namespace preprocd {
 namespace {
@@ -187,7 +188,60 @@ bool AddJpegEncodes(const std::string& data, const AddBenchCase& add) {
   return true;
 }
 
+// W4: JPEG bytes to a letterboxed 640x640 planar f32 tensor.
+bool AddLetterbox(const std::string& name, const Bytes& file,
+                  const ConvertSpec& spec, Engine& engine,
+                  const AddBenchCase& add) {
+  struct Work {
+    ConvertPlan plan;
+    DecodeOptions decode;
+    std::shared_ptr<Buffer> buffer;
+  };
+  auto work = std::make_shared<Work>();
+  const ImageDesc to =
+      *MakeImageDesc(PixelFormat::kPlanarRgb, DType::kF32, 640, 640);
+  absl::StatusOr<ConvertPlan> plan = engine.Plan(
+      *Engine::DecodedDesc(*PeekImage(file), to.format), to, spec, true);
+  if (!plan.ok()) {
+    fprintf(stderr, "%s: %s\n", name.c_str(), plan.status().ToString().c_str());
+    return false;
+  }
+  work->plan = *std::move(plan);
+  work->decode.fancy_chroma = spec.chroma != ChromaUpsampling::kReplicate;
+  work->buffer =
+      *AllocateBuffer(AllocatorKind::kHeap, RequiredBytes(to), "bench");
+  add(name, [file, work, &engine] {
+    PictureBuffers out;
+    out.buffers[0] = work->buffer.get();
+    out.count = 1;
+    WorkReport report;
+    if (!engine.DecodeAndConvert(file, work->decode, work->plan, out, report)
+             .ok()) {
+      abort();
+    }
+  });
+  return true;
+}
+
 }  // namespace
+
+bool AddFusedCases(const std::string& data, Engine& engine,
+                   const AddBenchCase& add) {
+  const Bytes file = JpegOf(data, k1080p, JpegSubsampling::k420, "420");
+  const Bytes large = JpegOf(data, k4k, JpegSubsampling::k420, "420");
+  ConvertSpec spec;
+  spec.fit = Fit::kLetterbox;
+  spec.filter = Filter::kBilinear;
+  bool good = AddLetterbox("W4/preprocd_bilinear", file, spec, engine, add);
+  good &= AddLetterbox("W4/preprocd_bilinear_4k", large, spec, engine, add);
+  spec.chroma = ChromaUpsampling::kReplicate;
+  good &=
+      AddLetterbox("W4/preprocd_bilinear_replicate", file, spec, engine, add);
+  spec.chroma = ChromaUpsampling::kFancy;
+  spec.filter = Filter::kArea;
+  good &= AddLetterbox("W4/preprocd_area", file, spec, engine, add);
+  return good;
+}
 
 bool AddCodecCases(const std::string& data, const AddBenchCase& add) {
   const bool jpeg = AddJpegDecodes(data, add);

@@ -7,6 +7,8 @@
 #include <functional>
 #include <string>
 
+#include "engine/engine.h"
+
 namespace preprocd {
 
 // Takes a case: its name and one run of it, whose captures own what it needs.
@@ -17,6 +19,10 @@ using AddBenchCase =
 // on); empty, or without a file, a picture like it is made. False when a file
 // there cannot be decoded.
 bool AddCodecCases(const std::string& data, const AddBenchCase& add);
+
+// W4: JPEG bytes to tensors through `engine`, which must outlive the cases.
+bool AddFusedCases(const std::string& data, Engine& engine,
+                   const AddBenchCase& add);
 
 }  // namespace preprocd
 

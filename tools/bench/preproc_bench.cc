@@ -156,13 +156,20 @@ class Bench {
                       {}});
   }
 
-  // Codec cases are the same with any number of threads.
+  // Codec cases are the same with any number of threads, but for those that
+  // convert.
   void AddCodec(const std::string& data) {
     const auto add = [this](const std::string& name,
                             std::function<void()> run) {
       cases_.push_back({name + "/t1", std::move(run), {}});
     };
     failed_ |= !AddCodecCases(data, add);
+    failed_ |= !AddFusedCases(
+        data, *engine_,
+        [this](const std::string& name, std::function<void()> run) {
+          cases_.push_back(
+              {name + "/t" + std::to_string(threads_), std::move(run), {}});
+        });
   }
 
   void AddDetections() {

@@ -15,10 +15,12 @@
 #include "engine/backends/cpu/row_sampler.h"
 #include "engine/backends/cpu/row_source.h"
 #include "engine/backends/cpu/row_writer.h"
+#include "engine/backends/cpu/strip_renderer.h"
 #include "engine/backends/cpu/table_cache.h"
 #include "engine/backends/cpu/tile_strips.h"
 #include "engine/base/status_macros.h"
 #include "engine/convert/planner.h"
+#include "engine/convert/strip_converter.h"
 
 namespace preprocd {
 namespace {
@@ -203,7 +205,7 @@ int MinBandRows(const ConvertPlan& plan) {
                                               kMinBandRows, kMaxImageAxis));
 }
 
-class CpuConverter : public Converter {
+class CpuConverter : public Converter, public StripConverter {
  public:
   const Capabilities& capabilities() const override { return capabilities_; }
 
@@ -247,6 +249,22 @@ class CpuConverter : public Converter {
       }
     }
     return Converter::ConvertMany(plans, source, destination, pool, finished);
+  }
+
+  StripConverter* strips() override { return this; }
+
+  absl::StatusOr<std::optional<StripConvertReport>> ConvertStrips(
+      const ConvertPlan& plan, StripSource& source,
+      const PictureBuffers& destination, RowPool& pool) override {
+    MappedDestination to;
+    RETURN_IF_ERROR(to.Map(plan.destination, destination));
+    ASSIGN_OR_RETURN(
+        std::optional<StripConvertReport> report,
+        RenderFromStrips(plan, source, to.view(), fixed_tables_, pool));
+    if (!report) return report;
+    RETURN_IF_ERROR(to.Finish());
+    report->bytes_copied = to.bytes_copied();
+    return report;
   }
 
  private:

@@ -83,13 +83,13 @@ Axes MakeAxes(const ConvertPlan& plan, const StoredPlane& plane,
 }  // namespace
 
 FixedRenderer::FixedRenderer(const ConvertPlan& plan,
-                             const ConstImageView& source,
+                             const StoredPlanes& stored,
                              const ImageView& destination)
     : plan_(&plan),
       destination_(&destination),
       from_(&GetPixelFormatInfo(plan.source.format)),
       to_(&GetPixelFormatInfo(plan.destination.format)),
-      stored_(GetStoredPlanes(source)) {
+      stored_(stored) {
   const OrientationMap o =
       GetOrientationMap(plan.orientation, plan.source_rect.size());
   transposed_ = o.xx == 0;
@@ -100,10 +100,17 @@ std::optional<FixedRenderer> FixedRenderer::Make(const ConvertPlan& plan,
                                                  const ConstImageView& source,
                                                  const ImageView& destination,
                                                  FixedTables& tables) {
+  return Make(plan, GetStoredPlanes(source), destination, tables);
+}
+
+std::optional<FixedRenderer> FixedRenderer::Make(const ConvertPlan& plan,
+                                                 const StoredPlanes& stored,
+                                                 const ImageView& destination,
+                                                 FixedTables& tables) {
   if (!VectorKernelsRun() || plan.precision == Precision::kFull) {
     return std::nullopt;
   }
-  FixedRenderer renderer(plan, source, destination);
+  FixedRenderer renderer(plan, stored, destination);
   if (renderer.to_->family == ColorFamily::kYuv) return std::nullopt;
   if (!renderer.FindTaps(tables)) return std::nullopt;
   renderer.elements_ =
@@ -217,12 +224,16 @@ class FixedRenderer::Band {
   void RenderAll(int begin, int end) {
     const int top = std::clamp(content_.y, begin, end);
     const int bottom = std::clamp(content_.y + content_.height, begin, end);
-    for (size_t p = 0; p < padding_.size(); ++p) {
-      if (padding_[p] == nullptr) continue;
-      PadRows(p, begin, top);
-      PadRows(p, bottom, end);
-    }
+    PadOutside(begin, top);
+    PadOutside(bottom, end);
     for (int y = top; y < bottom; ++y) Render(y);
+  }
+
+  // Rows without content.
+  void PadOutside(int begin, int end) const {
+    for (size_t p = 0; p < padding_.size(); ++p) {
+      if (padding_[p] != nullptr) PadRows(p, begin, end);
+    }
   }
 
   // A row of the content, with what is left and right of it.
@@ -498,6 +509,27 @@ class FixedRenderer::Band {
 void FixedRenderer::RenderRows(int begin, int end) const {
   Band band(*this);
   band.RenderAll(begin, end);
+}
+
+FixedRenderer::RowRange FixedRenderer::SourceRows(int plane, int y) const {
+  const FixedTaps& down = *planes_[static_cast<size_t>(plane)].down;
+  const auto row = static_cast<size_t>(y - plan_->placement.destination.y);
+  const int first = down.begin + down.first[row];
+  return {first, first + down.count - 1};
+}
+
+void FixedRenderer::RenderWhenReady(
+    bool bottom_up, absl::FunctionRef<bool(int y)> ready) const {
+  Band band(*this);
+  const Rect& content = plan_->placement.destination;
+  const int end = content.y + content.height;
+  band.PadOutside(0, content.y);
+  band.PadOutside(end, plan_->destination.height);
+  for (int i = 0; i < content.height; ++i) {
+    const int y = bottom_up ? end - 1 - i : content.y + i;
+    if (!ready(y)) return;
+    band.Render(y);
+  }
 }
 
 void FixedRenderer::RenderEach(int begin, int end,

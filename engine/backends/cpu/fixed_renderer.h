@@ -37,6 +37,29 @@ class FixedRenderer {
                                            const ImageView& destination,
                                            FixedTables& tables);
 
+  // The same for a picture whose planes are `stored`, wherever they lie; the
+  // renderer reads no row that SourceRows does not name. Not for plans that
+  // turn the picture by 90 degrees.
+  static std::optional<FixedRenderer> Make(const ConvertPlan& plan,
+                                           const StoredPlanes& stored,
+                                           const ImageView& destination,
+                                           FixedTables& tables);
+
+  // Planes that are read, and the rows of one that destination row `y` of the
+  // content is made of. REQUIRES: rows of the content, not transposed.
+  int plane_count() const { return stored_.count; }
+  struct RowRange {
+    int first = 0;
+    int last = 0;  // inclusive
+  };
+  RowRange SourceRows(int plane, int y) const;
+
+  // All destination rows, padding first, then the content's rows: upwards when
+  // `bottom_up`. `ready` is called before each row of the content; false ends
+  // the rendering there.
+  void RenderWhenReady(bool bottom_up,
+                       absl::FunctionRef<bool(int y)> ready) const;
+
   // Destination rows [begin, end), whole width.
   void RenderRows(int begin, int end) const;
 
@@ -55,7 +78,7 @@ class FixedRenderer {
   };
   class Band;
 
-  FixedRenderer(const ConvertPlan& plan, const ConstImageView& source,
+  FixedRenderer(const ConvertPlan& plan, const StoredPlanes& stored,
                 const ImageView& destination);
   bool FindTaps(FixedTables& tables);
   bool FitsScratch() const;

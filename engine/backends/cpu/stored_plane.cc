@@ -136,6 +136,7 @@ size_t PlaneReader::StagedBytes(const StoredPlane& plane, bool transposed,
 
 const uint8_t* PlaneReader::Row(int y) {
   if (slots_ == 0) {
+    if (plane_.ring_rows > 0) y %= plane_.ring_rows;
     return plane_.base + y * plane_.stride + begin_ * plane_.step;
   }
   const int slot = y % slots_;

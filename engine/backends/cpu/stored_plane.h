@@ -25,6 +25,9 @@ struct StoredPlane {
   // XOR of every byte but A: 0x80 for signed pictures.
   uint8_t flip = 0;
   bool chroma = false;
+  // Rows in memory when the plane is a ring (row y lies at y % ring_rows), else
+  // 0. REQUIRES: in_place(), not transposed.
+  int ring_rows = 0;
 
   // True when a row's bytes can be used where they lie.
   bool in_place() const {
