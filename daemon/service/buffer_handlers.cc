@@ -203,11 +203,12 @@ absl::Status Service::Allocate(const CallContext& call,
   buffer->buffer_id = request.buffer_id();
   buffer->generation = request.generation();
   buffer->desc = plan.desc;
-  absl::StatusOr<std::shared_ptr<Buffer>> memory = preprocd::AllocateBuffer(
-      plan.kind, plan.size_bytes,
-      absl::StrCat("preprocd-", call.session->id(), "-", request.buffer_id()));
-  if (!memory.ok()) return UnderField(std::move(memory).status(), "allocator");
-  buffer->memory.push_back(*std::move(memory));
+  ASSIGN_OR_RETURN(
+      std::shared_ptr<Buffer> memory,
+      preprocd::AllocateBuffer(plan.kind, plan.size_bytes,
+                               absl::StrCat("preprocd-", call.session->id(),
+                                            "-", request.buffer_id())));
+  buffer->memory.push_back(std::move(memory));
   buffer->cost_bytes = CostBytes(*buffer->memory[0]);
   // Before the registration, so that a failure leaves nothing behind.
   ASSIGN_OR_RETURN(UniqueFd fd, DuplicateFd(buffer->memory[0]->fd()));

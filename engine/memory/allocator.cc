@@ -10,6 +10,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -25,6 +27,8 @@ namespace preprocd {
 namespace {
 
 constexpr char kUdmabufPath[] = "/dev/udmabuf";
+// One part of so many of the machine's memory is never given to dma-bufs.
+constexpr uint64_t kKeptShare = 16;
 // In order of preference: contiguous memory first, because most capture and
 // display hardware wants it.
 constexpr std::array<const char*, 4> kHeapPaths = {
@@ -87,11 +91,42 @@ absl::StatusOr<uint64_t> RoundToPages(uint64_t size_bytes) {
   return *rounded;
 }
 
+// The pages of a dma-buf exist from its making on, are charged to nobody and
+// cannot be swapped: asking for more than there is ends in the kernel killing
+// some process, most likely this one. Where the kernel does not tell, it
+// decides.
+absl::Status CheckMemoryIsThere(uint64_t size_bytes) {
+  std::ifstream file("/proc/meminfo");
+  uint64_t available = UINT64_MAX;
+  uint64_t total = 0;
+  std::string key;
+  uint64_t value = 0;
+  while (file >> key >> value) {
+    if (key == "MemTotal:") total = value * 1024;
+    if (key == "MemAvailable:") available = value * 1024;
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  if (available == UINT64_MAX) return absl::OkStatus();
+  // What the machine needs to go on.
+  const uint64_t kept = total / kKeptShare;
+  const uint64_t left = available > kept ? available - kept : 0;
+  if (size_bytes <= left) return absl::OkStatus();
+  ErrorDetail detail;
+  detail.reason = ErrorReason::kDmaBuf;
+  detail.field = "size_bytes";
+  detail.got = absl::StrCat(size_bytes);
+  detail.limit = absl::StrCat(left);
+  return MakeError(absl::StatusCode::kResourceExhausted, std::move(detail),
+                   absl::StrCat("size_bytes ", size_bytes, " > ", left,
+                                ", what the machine has left for dma-bufs"));
+}
+
 absl::StatusOr<UniqueFd> AllocateUdmabuf(uint64_t size_bytes,
                                          const std::string& name) {
   OpenDevice device = OpenUdmabuf();
   if (!device.fd.valid()) return NoAllocator(device.detail);
   ASSIGN_OR_RETURN(const uint64_t rounded, RoundToPages(size_bytes));
+  RETURN_IF_ERROR(CheckMemoryIsThere(rounded));
   ASSIGN_OR_RETURN(const UniqueFd memfd, CreateMemfd(name, rounded));
   // The driver requires exactly this seal and refuses a write seal.
   if (fcntl(memfd.get(), F_ADD_SEALS, F_SEAL_SHRINK) < 0) {
@@ -105,7 +140,13 @@ absl::StatusOr<UniqueFd> AllocateUdmabuf(uint64_t size_bytes,
   do {
     fd = ioctl(device.fd.get(), UDMABUF_CREATE, &create);
   } while (fd < 0 && errno == EINTR);
-  if (fd < 0) return KernelRefused("ioctl(UDMABUF_CREATE)", errno);
+  if (fd < 0) {
+    return KernelRefused(errno == EINVAL
+                             ? "ioctl(UDMABUF_CREATE), whose bounds are "
+                               "/sys/module/udmabuf/parameters"
+                             : "ioctl(UDMABUF_CREATE)",
+                         errno);
+  }
   return UniqueFd(fd);
 }
 
@@ -113,6 +154,7 @@ absl::StatusOr<UniqueFd> AllocateFromHeap(uint64_t size_bytes) {
   OpenDevice device = OpenHeap();
   if (!device.fd.valid()) return NoAllocator(device.detail);
   ASSIGN_OR_RETURN(const uint64_t rounded, RoundToPages(size_bytes));
+  RETURN_IF_ERROR(CheckMemoryIsThere(rounded));
   dma_heap_allocation_data data = {};
   data.len = rounded;
   data.fd_flags = O_RDWR | O_CLOEXEC;

@@ -42,7 +42,8 @@ std::vector<AllocatorStatus> ProbeAllocators();
 // sealed, close-on-exec, non-executable where the kernel knows that flag.
 // Errors: kInvalidArgument   size 0
 //         kUnimplemented     this machine has no such allocator (detail says)
-//         kResourceExhausted the kernel refused memory
+//         kResourceExhausted the kernel refused memory, or has not so much
+//                            left that a dma-buf may take it
 absl::StatusOr<std::shared_ptr<Buffer>> AllocateBuffer(AllocatorKind kind,
                                                        uint64_t size_bytes,
                                                        absl::string_view name);
