@@ -41,6 +41,7 @@ struct Arguments {
   std::string draw_on;
   v1::ColorMode color = v1::COLOR_MODE_UNSPECIFIED;
   std::optional<float> opacity;
+  std::vector<std::string> palette;
   bool draw_boxes = false;
 };
 
@@ -269,6 +270,13 @@ absl::Status DrawMasks(Context& context, Session& session,
   *request.mutable_masks() = std::move(masks);
   request.set_color_mode(arguments.color);
   if (arguments.opacity) request.set_opacity(*arguments.opacity);
+  for (const std::string& text : arguments.palette) {
+    absl::StatusOr<v1::Color> color = ParseColor(text);
+    if (!color.ok()) {
+      return UsageError(absl::StrCat("--palette: ", color.status().message()));
+    }
+    *request.add_palette() = *std::move(color);
+  }
   request.set_draw_boxes(arguments.draw_boxes);
   v1::ImageLayout& layout = *request.mutable_destination()->mutable_layout();
   layout.set_format(v1::PIXEL_FORMAT_RGB);
@@ -332,6 +340,9 @@ void AddDrawing(CLI::App& command, Arguments& arguments) {
       .add_option("--opacity", arguments.opacity,
                   "of the masks, 0..1 (default 1 of the palette's 0.7)")
       ->check(CLI::Range(0.0, 1.0));
+  command.add_option("--palette", arguments.palette,
+                     "colours R,G,B[,A] of 0..255, one argument each (default "
+                     "20 colours, A 179)");
   command.add_flag("--draw-boxes", arguments.draw_boxes, "draw the boxes too");
 }
 

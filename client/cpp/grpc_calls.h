@@ -44,6 +44,7 @@ class GrpcCalls {
   PREPROCD_UNARY(MergeDetections);
   PREPROCD_UNARY(MaterializeMasks);
   PREPROCD_UNARY(DrawMasks);
+  PREPROCD_UNARY(SetPalette);
   PREPROCD_UNARY(Prepare);
   PREPROCD_UNARY(UnregisterBuffer);
   PREPROCD_UNARY(ListBuffers);

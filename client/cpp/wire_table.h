@@ -45,6 +45,8 @@ PREPROCD_WIRE(MaterializeMasksRequest, MaterializeMasksReply,
               kMaterializeMasksFieldNumber, materialize_masks);
 PREPROCD_WIRE(DrawMasksRequest, DrawMasksReply, kDrawMasksFieldNumber,
               draw_masks);
+PREPROCD_WIRE(SetPaletteRequest, SetPaletteReply, kSetPaletteFieldNumber,
+              set_palette);
 PREPROCD_WIRE(PrepareRequest, PrepareReply, kPrepareFieldNumber, prepare);
 PREPROCD_WIRE(RunRequest, ConvertReply, kRunFieldNumber, run);
 PREPROCD_WIRE(LiftBoxesRequest, LiftBoxesReply, kLiftBoxesFieldNumber,

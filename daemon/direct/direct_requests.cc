@@ -282,6 +282,10 @@ absl::Status DirectConnection::Answer(Exchange& exchange,
       RETURN_IF_ERROR(service.LiftBoxes(call, request.lift_boxes(),
                                         reply.mutable_lift_boxes()));
       break;
+    case ClientFrame::kSetPalette:
+      RETURN_IF_ERROR(service.SetPalette(call, request.set_palette(),
+                                         reply.mutable_set_palette()));
+      break;
     case ClientFrame::kCapabilities:
       RETURN_IF_ERROR(service.Capabilities(call, request.capabilities(),
                                            reply.mutable_capabilities()));

@@ -31,6 +31,7 @@ constexpr std::array<const char*, kOperations> kOperationNames = {
     "merge_detections",
     "materialize_masks",
     "draw_masks",
+    "set_palette",
     "prepare",
     "run",
     "register_buffer",

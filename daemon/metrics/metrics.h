@@ -39,6 +39,7 @@ enum class Operation : int {
   kMergeDetections,
   kMaterializeMasks,
   kDrawMasks,
+  kSetPalette,
   kPrepare,
   kRun,
   kRegisterBuffer,

@@ -98,6 +98,11 @@ class PreprocRpc final : public v1::Preproc::CallbackService {
     return Work(callers_, context, request, reply,
                 &preprocd::Service::DrawMasks);
   }
+  Reactor* SetPalette(Context* context, const v1::SetPaletteRequest* request,
+                      v1::SetPaletteReply* reply) override {
+    return Answer(callers_, context, request, reply,
+                  &preprocd::Service::SetPalette);
+  }
   Reactor* Prepare(Context* context, const v1::PrepareRequest*,
                    v1::PrepareReply*) override {
     return RefuseNotBuilt(callers_, context, Operation::kPrepare);

@@ -195,6 +195,33 @@ absl::Status FillForms(MaskWork& work, int64_t most_bytes) {
       absl::StrCat("bytes of reply > ", most_bytes, "; ask for dense masks"));
 }
 
+absl::Status ChangePalette(const CallContext& call,
+                           const v1::SetPaletteRequest& request,
+                           v1::SetPaletteReply* reply) {
+  if (call.anonymous) {
+    ErrorDetail detail;
+    detail.reason = ErrorReason::kSessionUnknown;
+    return MakeError(absl::StatusCode::kUnauthenticated, std::move(detail),
+                     "a palette belongs to a session, but the call carries no "
+                     "session token (metadata preproc-session-bin)");
+  }
+  std::vector<MaskColor> colors;
+  RETURN_IF_ERROR(ParseColors(request.colors(), "colors", colors));
+  auto palette = std::make_shared<std::vector<std::array<uint8_t, 4>>>();
+  for (const MaskColor& c : colors) palette->push_back({c.r, c.g, c.b, c.a});
+  const std::span<const MaskColor> in_force =
+      colors.empty() ? DefaultPalette() : std::span<const MaskColor>(colors);
+  for (const MaskColor& c : in_force) {
+    v1::Color* out = reply->add_colors();
+    out->set_r(c.r);
+    out->set_g(c.g);
+    out->set_b(c.b);
+    out->set_a(c.a);
+  }
+  call.session->set_palette(colors.empty() ? nullptr : std::move(palette));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 const WorkSteps Service::kMaterializeSteps = {
@@ -229,6 +256,12 @@ void Service::DrawMasks(const CallContext& call,
   item->masks->draw_request = &request;
   item->masks->draw_reply = reply;
   Begin(std::move(item), request.options());
+}
+
+absl::Status Service::SetPalette(const CallContext& call,
+                                 const v1::SetPaletteRequest& request,
+                                 v1::SetPaletteReply* reply) {
+  return Count(Operation::kSetPalette, ChangePalette(call, request, reply));
 }
 
 absl::Status Service::FindMaterialize(WorkItem& item) {
@@ -342,7 +375,7 @@ absl::Status Service::FindDraw(WorkItem& item) {
                         "masks: size, destination, output, values, extent and "
                         "dtype follow from the drawing");
   }
-  RETURN_IF_ERROR(ParseDrawStyle(request, work));
+  RETURN_IF_ERROR(ParseDrawStyle(request, item.call.session->palette(), work));
   if (request.has_dense()) {
     RETURN_IF_ERROR(ParseDense(OwnerOf(item), request.dense(), work));
   } else {

@@ -175,7 +175,11 @@ absl::Status TensorMemory::Find(const BufferOwner& owner,
       return InvalidField(
           field, absl::StrCat(field, " names neither a buffer nor bytes"));
   }
-  if (size_bytes >= needed) return absl::OkStatus();
+  if (size_bytes >= needed) {
+    // What lies behind the tensor is not read, and may be written.
+    size_bytes = needed;
+    return absl::OkStatus();
+  }
   return BadValue(ErrorReason::kBufferTooSmall, place, absl::StrCat(size_bytes),
                   absl::StrCat("bytes < ", needed, ", which the shape needs"));
 }
@@ -310,7 +314,30 @@ absl::Status CheckMaskOutput(const v1::MaterializeMasksRequest& request) {
   return absl::OkStatus();
 }
 
+absl::Status ParseColors(
+    const google::protobuf::RepeatedPtrField<v1::Color>& colors,
+    absl::string_view field, std::vector<MaskColor>& out) {
+  if (colors.size() > kMaxPaletteColors) {
+    return BadValue(ErrorReason::kTooLarge, field, absl::StrCat(colors.size()),
+                    absl::StrCat("colours > ", kMaxPaletteColors));
+  }
+  out.clear();
+  for (int i = 0; i < colors.size(); ++i) {
+    const v1::Color& c = colors[i];
+    if (c.r() > 255 || c.g() > 255 || c.b() > 255 || c.a() > 255) {
+      return BadValue(ErrorReason::kFieldInvalid,
+                      absl::StrCat(field, "[", i, "]"),
+                      absl::StrCat(c.r(), ",", c.g(), ",", c.b(), ",", c.a()),
+                      "is not within 0..255");
+    }
+    out.push_back({static_cast<uint8_t>(c.r()), static_cast<uint8_t>(c.g()),
+                   static_cast<uint8_t>(c.b()), static_cast<uint8_t>(c.a())});
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ParseDrawStyle(const v1::DrawMasksRequest& request,
+                            const Session::Palette& session_palette,
                             MaskWork& work) {
   if (!v1::ColorMode_IsValid(request.color_mode())) {
     return BadValue(ErrorReason::kFieldInvalid, "color_mode",
@@ -319,17 +346,11 @@ absl::Status ParseDrawStyle(const v1::DrawMasksRequest& request,
   }
   work.style.color_mode = static_cast<ColorMode>(request.color_mode());
   if (request.has_opacity()) work.style.opacity = request.opacity();
-  for (int i = 0; i < request.palette_size(); ++i) {
-    const v1::Color& c = request.palette(i);
-    if (c.r() > 255 || c.g() > 255 || c.b() > 255 || c.a() > 255) {
-      return BadValue(ErrorReason::kFieldInvalid,
-                      absl::StrCat("palette[", i, "]"),
-                      absl::StrCat(c.r(), ",", c.g(), ",", c.b(), ",", c.a()),
-                      "is not within 0..255");
+  RETURN_IF_ERROR(ParseColors(request.palette(), "palette", work.palette));
+  if (work.palette.empty() && session_palette != nullptr) {
+    for (const auto& [r, g, b, a] : *session_palette) {
+      work.palette.push_back({r, g, b, a});
     }
-    work.palette.push_back(
-        {static_cast<uint8_t>(c.r()), static_cast<uint8_t>(c.g()),
-         static_cast<uint8_t>(c.b()), static_cast<uint8_t>(c.a())});
   }
   work.style.palette = work.palette;
   work.style.boxes = request.draw_boxes();

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "daemon/service/picture_resolver.h"
+#include "daemon/sessions/session.h"
 #include "engine/masks/draw_masks.h"
 #include "engine/masks/mask_plan.h"
 #include "engine/masks/mask_rows.h"
@@ -30,7 +31,7 @@ struct TensorMemory {
   std::shared_ptr<const RegisteredBuffer> registered;  // null when inline
   const std::string* inline_bytes = nullptr;
   uint64_t offset_bytes = 0;
-  uint64_t size_bytes = 0;
+  uint64_t size_bytes = 0;          // of the tensor; the location may hold more
   const std::byte* data = nullptr;  // after Open
 
   std::vector<std::byte> copy;  // inline bytes that were not aligned
@@ -93,8 +94,15 @@ absl::Status ParseMasks(const BufferOwner& owner,
 absl::Status CheckMaskOutput(
     const preproc::v1::MaterializeMasksRequest& request);
 
-// Colours and opacity. Errors: FIELD_INVALID, TOO_LARGE.
+// A palette. Errors: FIELD_INVALID "field[i]", TOO_LARGE "field".
+absl::Status ParseColors(
+    const google::protobuf::RepeatedPtrField<preproc::v1::Color>& colors,
+    absl::string_view field, std::vector<MaskColor>& out);
+
+// Colours and opacity; a request without colours draws with the session's
+// (null = the default palette). Errors: FIELD_INVALID, TOO_LARGE.
 absl::Status ParseDrawStyle(const preproc::v1::DrawMasksRequest& request,
+                            const Session::Palette& session_palette,
                             MaskWork& work);
 
 // Masks made before: proves that they lie inside their grid and their memory.

@@ -44,7 +44,7 @@ bool Parse(const uint8_t* data, size_t size, Request& request) {
   return request.ParseFromArray(data, static_cast<int>(size));
 }
 
-// First bytes from here on are the operations on tiles and boxes.
+// First bytes from here on are the operations on tiles, boxes and masks.
 constexpr uint8_t kFirstTileKind = 0xf0;
 
 // Waits until the work is answered; its request lives here.
@@ -69,7 +69,7 @@ void Work(Daemon& daemon, const uint8_t* data, size_t size,
 }
 
 void TileKind(Daemon& daemon, uint8_t kind, const uint8_t* data, size_t size) {
-  switch (kind % 4) {
+  switch ((kind - kFirstTileKind) % 7) {
     case 0:
       Work(daemon, data, size, &Service::Tile);
       break;
@@ -79,6 +79,20 @@ void TileKind(Daemon& daemon, uint8_t kind, const uint8_t* data, size_t size) {
     case 2:
       Work(daemon, data, size, &Service::MergeDetections);
       break;
+    case 4:
+      Work(daemon, data, size, &Service::MaterializeMasks);
+      break;
+    case 5:
+      Work(daemon, data, size, &Service::DrawMasks);
+      break;
+    case 6: {
+      v1::SetPaletteRequest request;
+      v1::SetPaletteReply reply;
+      if (Parse(data, size, request)) {
+        (void)daemon.service.SetPalette(Call(daemon), request, &reply);
+      }
+      break;
+    }
     default: {
       v1::LiftBoxesRequest request;
       v1::LiftBoxesReply reply;

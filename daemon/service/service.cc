@@ -112,7 +112,8 @@ void AddOperations(v1::CapabilitiesReply* reply) {
         Operation::kEncode, Operation::kExplain, Operation::kCapabilities,
         Operation::kPlanTiles, Operation::kTile, Operation::kTileOne,
         Operation::kLiftBoxes, Operation::kMergeDetections,
-        Operation::kMaterializeMasks, Operation::kDrawMasks}) {
+        Operation::kMaterializeMasks, Operation::kDrawMasks,
+        Operation::kSetPalette}) {
     AddOperation(OperationName(operation), true, reply);
   }
   for (const Operation operation : {Operation::kPrepare, Operation::kRun}) {

@@ -101,6 +101,11 @@ class Service {
   void DrawMasks(const CallContext& call,
                  const preproc::v1::DrawMasksRequest& request,
                  preproc::v1::DrawMasksReply* reply, Done done);
+  // Cheap. Errors: kInvalidArgument FIELD_INVALID "colors[i]", TOO_LARGE
+  // "colors"; kUnauthenticated SESSION_UNKNOWN without a session.
+  absl::Status SetPalette(const CallContext& call,
+                          const preproc::v1::SetPaletteRequest& request,
+                          preproc::v1::SetPaletteReply* reply);
 
   // Cheap; answered on the calling thread.
   absl::Status Peek(const CallContext& call,

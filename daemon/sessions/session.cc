@@ -65,6 +65,16 @@ Session::Session(uint64_t id, std::string client_name, PeerCredentials peer,
 
 Session::~Session() = default;
 
+void Session::set_palette(Palette palette) {
+  MutexLock lock(mutex_);
+  palette_ = std::move(palette);
+}
+
+Session::Palette Session::palette() const {
+  MutexLock lock(mutex_);
+  return palette_;
+}
+
 int64_t Session::bytes_left() const {
   MutexLock lock(mutex_);
   return std::max<int64_t>(0, limits_.max_bytes_per_session - bytes_);

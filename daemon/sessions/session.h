@@ -87,6 +87,12 @@ class Session {
 
   std::vector<std::shared_ptr<const RegisteredBuffer>> List() const;
 
+  // R G B A of the session's drawings; null = none was set. Shared, so that a
+  // drawing in progress keeps what it began with.
+  using Palette = std::shared_ptr<const std::vector<std::array<uint8_t, 4>>>;
+  void set_palette(Palette palette);
+  Palette palette() const;
+
   // One request more in flight, unless the session is at its bound
   // (kResourceExhausted QUOTA with a retry hint) or closed (kUnavailable).
   absl::Status BeginRequest();
@@ -115,6 +121,7 @@ class Session {
   mutable Mutex mutex_;
   SessionLimits limits_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  Palette palette_ ABSL_GUARDED_BY(mutex_);
   int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<uint64_t, std::shared_ptr<const RegisteredBuffer>>
       buffers_ ABSL_GUARDED_BY(mutex_);

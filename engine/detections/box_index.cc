@@ -104,6 +104,7 @@ void BoxIndex::Build(std::span<const BoxPlace> places,
 
 void BoxIndex::VisitBucket(Grid& grid, Bucket& bucket, const BoxPlace& query,
                            absl::FunctionRef<bool(int32_t)> visit) {
+  looked_ += bucket.size;
   Entry* const entries = grid.entries.data() + bucket.begin;
   for (uint32_t i = 0; i < bucket.size;) {
     if (!Overlap(entries[i].place, query) || !visit(entries[i].box)) {

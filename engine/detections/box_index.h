@@ -40,6 +40,9 @@ class BoxIndex {
   void Visit(const BoxPlace& query, double least_side_ratio,
              absl::FunctionRef<bool(int32_t)> visit);
 
+  // Entries that all visits since construction have looked at.
+  uint64_t looked() const { return looked_; }
+
  private:
   // Sides of 2^-10 and less ... 2^21.
   static constexpr int kMinExponent = -10;
@@ -68,11 +71,12 @@ class BoxIndex {
 
   void VisitAll(Grid& grid, const BoxPlace& query,
                 absl::FunctionRef<bool(int32_t)> visit);
-  static void VisitBucket(Grid& grid, Bucket& bucket, const BoxPlace& query,
-                          absl::FunctionRef<bool(int32_t)> visit);
+  void VisitBucket(Grid& grid, Bucket& bucket, const BoxPlace& query,
+                   absl::FunctionRef<bool(int32_t)> visit);
 
   std::array<Grid, kExponents> grids_;
   std::vector<Entry> sorted_;  // scratch of Build and VisitAll
+  uint64_t looked_ = 0;
 };
 
 }  // namespace preprocd

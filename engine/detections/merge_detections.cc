@@ -78,7 +78,8 @@ class Merger {
     base_of_.assign(boxes.size(), -1);
   }
 
-  MergeResult Run() {
+  // Errors: TOO_LARGE "boxes"
+  absl::StatusOr<MergeResult> Run() {
     // Ranks rise within a label.
     std::vector<std::pair<int32_t, int32_t>> keys;
     keys.reserve(ranked_.size());
@@ -91,17 +92,17 @@ class Merger {
     for (size_t i = 0; i < keys.size(); ++i) {
       group.push_back(keys[i].second);
       if (i + 1 < keys.size() && keys[i + 1].first == keys[i].first) continue;
-      MergeGroup(group);
+      RETURN_IF_ERROR(MergeGroup(group));
       group.clear();
     }
     return Result();
   }
 
  private:
-  void MergeGroup(std::span<const int32_t> ranks) {
+  absl::Status MergeGroup(std::span<const int32_t> ranks) {
     if (ranks.size() == 1) {
       base_of_[static_cast<size_t>(ranks[0])] = ranks[0];
-      return;
+      return absl::OkStatus();
     }
     index_.Build(places_, ranks);
     // IoU is at most the ratio of the longer sides; a little less, so that
@@ -131,7 +132,17 @@ class Merger {
       });
       // An empty box shares no area with itself.
       base_of_[b] = base;
+      if (index_.looked() > kMaxBoxLooks) return TooCrowded();
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status TooCrowded() const {
+    return InvalidField(
+        ErrorReason::kTooLarge, "boxes",
+        absl::StrCat("boxes: so many of the ", ranked_.size(),
+                     " lie over each other without matching that comparing "
+                     "them takes too long; drop those of low score first"));
   }
 
   MergeResult Result() const {

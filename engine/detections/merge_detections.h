@@ -1,5 +1,6 @@
 // Duplicates of one object in overlapping tiles into one box.
-// Thread-safety: safe (no state). Limits: kMaxDetections.
+// Thread-safety: safe (no state). Limits: kMaxDetections,
+// kMaxBoxLooks.
 // Source: greedy merging. Boxes in order of falling score, equal scores in the
 // order given. Each box that is not taken yet becomes a base and takes every
 // later one that is not taken, has its label (unless class_agnostic) and
@@ -55,10 +56,14 @@ struct MergeResult {
   uint64_t comparisons = 0;
 };
 
+// Looks of boxes at boxes near them in one call (about a second of one core);
+// beyond, the answer is TOO_LARGE.
+inline constexpr uint64_t kMaxBoxLooks = uint64_t{1} << 27;
+
 // Time grows with the boxes and the pairs of them that lie near each other,
 // not with the square of their number.
 // Errors, kInvalidArgument: those of CheckDetectionCount and CheckDetection;
-//   FIELD_INVALID "threshold", "score_threshold"
+//   FIELD_INVALID "threshold", "score_threshold"; TOO_LARGE "boxes"
 absl::StatusOr<MergeResult> MergeDetections(std::span<const Detection> boxes,
                                             const MergeSpec& spec);
 

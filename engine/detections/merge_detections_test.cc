@@ -239,6 +239,23 @@ TEST(MergeDetectionsTest, DuplicatesAndGiantsAreCheap) {
   EXPECT_EQ(Merge(classes, MergeSpec()).comparisons, 0u);
 }
 
+// Boxes that all overlap and never match are a quadratic amount of work,
+// which a client could ask for at will.
+TEST(MergeDetectionsTest, CrowdsWithoutMatchesAreRefused) {
+  std::vector<Detection> crowd;
+  for (size_t i = 0; i < kMaxDetections; ++i) {
+    const auto shift = static_cast<float>(i) * 0.01f;
+    crowd.push_back(Box(shift, 0, 1000 + shift, 10, 1));
+  }
+  MergeSpec spec;
+  spec.threshold = 1;
+  spec.metric = MatchMetric::kIoU;
+  const auto result = MergeDetections(crowd, spec);
+  ASSERT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(GetErrorDetail(result.status())->reason, ErrorReason::kTooLarge);
+  EXPECT_EQ(GetErrorDetail(result.status())->field, "boxes");
+}
+
 TEST(MergeDetectionsTest, BadInputNamesItsField) {
   const auto field = [](const Detection& box, const MergeSpec& spec) {
     const auto result = MergeDetections(std::vector<Detection>{box}, spec);

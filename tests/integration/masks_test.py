@@ -380,6 +380,40 @@ class MasksTest(DaemonTest):
         self.assertEqual(direct.report.bytes_copied, 0)
         self.assertEqual(direct.report.backend, "cpu")
 
+    def test_the_palette_is_the_sessions_on_both_transports(self) -> None:
+        scene = Scene(4100)
+        draw = preproc_pb2.DrawMasksRequest()
+        draw.masks.CopyFrom(self.placed(scene))
+        draw.masks.ClearField("destination")
+        draw.masks.ClearField("size")
+        draw.destination.inline = preproc_pb2.INLINE_ENCODING_RAW
+        layout = draw.destination.layout
+        layout.format = image_pb2.PIXEL_FORMAT_RGB
+        layout.width, layout.height = 90, 70
+        palette = preproc_pb2.SetPaletteRequest()
+        palette.colors.add(r=10, g=20, b=30, a=255)
+        reply = self.client.call("set_palette", palette)
+        self.assertEqual(len(reply.colors), 1)
+        drawn = self.client.call("draw_masks", draw)
+        pixels = numpy.frombuffer(drawn.inline_bytes, numpy.uint8)
+        self.assertEqual(
+            {tuple(p) for p in pixels.reshape(-1, 3)},
+            {(0, 0, 0), (10, 20, 30)},
+        )
+        # The same session by gRPC, then back to the default.
+        again = self.grpc.call(
+            "preproc.v1.Preproc/DrawMasks", draw, preproc_pb2.DrawMasksReply
+        )
+        self.assertEqual(again.inline_bytes, drawn.inline_bytes)
+        reply = self.grpc.call(
+            "preproc.v1.Preproc/SetPalette",
+            preproc_pb2.SetPaletteRequest(),
+            preproc_pb2.SetPaletteReply,
+        )
+        self.assertEqual(len(reply.colors), 20)
+        drawn = self.client.call("draw_masks", draw)
+        self.assertNotEqual(again.inline_bytes, drawn.inline_bytes)
+
     def test_refusals_leave_the_destination_untouched(self) -> None:
         scene = Scene(5000)
         good = self.placed(scene)

@@ -15,7 +15,8 @@ from PIL import Image
 from pictures import encode, layout, make_picture
 from preproc.v1 import image_pb2, preproc_pb2
 
-# The table of spec/hal.md 1A.5 and the bug cases.
+# Worked examples of the grid formula (engine/image/tile_grid.h), single
+# precision included, and frames that are smaller or barely larger than a tile.
 GRIDS = (
     (1920, 640, 0.1, [0, 427, 853, 1280]),
     (3840, 640, 0.2, [0, 457, 914, 1371, 1829, 2286, 2743, 3200]),

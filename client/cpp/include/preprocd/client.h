@@ -150,6 +150,8 @@ class Session {
       const v1::MaterializeMasksRequest& request, absl::Duration timeout = {});
   absl::StatusOr<v1::DrawMasksReply> DrawMasks(
       const v1::DrawMasksRequest& request, absl::Duration timeout = {});
+  absl::StatusOr<v1::SetPaletteReply> SetPalette(
+      const v1::SetPaletteRequest& request, absl::Duration timeout = {});
   absl::StatusOr<v1::PrepareReply> Prepare(const v1::PrepareRequest& request,
                                            absl::Duration timeout = {});
   absl::StatusOr<v1::ConvertReply> Run(const v1::RunRequest& request,
