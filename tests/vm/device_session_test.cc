@@ -162,7 +162,33 @@ TEST_F(DeadClientTest, EverythingItHeldIsReleased) {
   EXPECT_TRUE(Await([&] { return DaemonDescriptors() == descriptors; }));
 }
 
-// The client's side of the test above; never returns.
+// Memory that the daemon makes and fills is the daemon's: beyond the bound of
+// its unit the kernel ends it. The client is told, and nothing hangs.
+TEST(MemoryLimitTest, ADaemonThatIsEndedIsUnavailable) {
+  const char* bound = getenv("PREPROCD_MEMORY_MAX");
+  if (bound == nullptr) GTEST_SKIP() << "for service_job.sh";
+  auto session = Session::Connect({});
+  ASSERT_TRUE(session.ok()) << session.status();
+  v1::AllocateBufferRequest allocation;
+  allocation.set_allocator(v1::ALLOCATOR_KIND_MEMFD);
+  allocation.mutable_layout()->set_format(v1::PIXEL_FORMAT_RGBA);
+  allocation.mutable_layout()->set_width(16384);
+  allocation.mutable_layout()->set_height(4096);
+  auto destination = (*session)->AllocateBuffer(allocation);
+  ASSERT_TRUE(destination.ok()) << destination.status();
+  ASSERT_GT(destination->size_bytes(), strtoull(bound, nullptr, 10));
+  v1::ConvertRequest request;
+  request.mutable_source()->set_inline_bytes(std::string(16 * 16 * 4, 'x'));
+  request.mutable_source()->mutable_layout()->set_format(v1::PIXEL_FORMAT_RGBA);
+  request.mutable_source()->mutable_layout()->set_width(16);
+  request.mutable_source()->mutable_layout()->set_height(16);
+  *request.mutable_destination()->mutable_buffer() = destination->ref();
+  request.mutable_spec()->set_filter(v1::FILTER_NEAREST);
+  const absl::Status status = (*session)->Convert(request).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+}
+
+// The client's side of EverythingItHeldIsReleased; never returns.
 void Hold() {
   auto session = Session::Connect({});
   std::vector<Buffer> held;
