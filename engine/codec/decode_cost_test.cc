@@ -1,6 +1,7 @@
 // What decoding costs: nothing is allocated for a frame like the one before,
 // and files that ask for much with few bytes are refused before they get it.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -16,6 +17,21 @@
 namespace {
 std::atomic<int64_t> allocations = 0;
 std::atomic<uint64_t> largest = 0;
+std::atomic<int64_t> held = 0;
+
+void* Held(void* memory) {
+  if (memory != nullptr) {
+    held.fetch_add(static_cast<int64_t>(malloc_usable_size(memory)));
+  }
+  return memory;
+}
+
+void Release(void* memory) {
+  if (memory != nullptr) {
+    held.fetch_sub(static_cast<int64_t>(malloc_usable_size(memory)));
+  }
+  free(memory);
+}
 }  // namespace
 
 // Sees every allocation of this program but those of C libraries, which have
@@ -23,17 +39,17 @@ std::atomic<uint64_t> largest = 0;
 void* operator new(size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   if (size > largest.load()) largest.store(size);
-  void* memory = malloc(size);
+  void* memory = Held(malloc(size));
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
 void* operator new(size_t size, const std::nothrow_t&) noexcept {
   allocations.fetch_add(1, std::memory_order_relaxed);
   if (size > largest.load()) largest.store(size);
-  return malloc(size);
+  return Held(malloc(size));
 }
-void operator delete(void* memory) noexcept { free(memory); }
-void operator delete(void* memory, size_t) noexcept { free(memory); }
+void operator delete(void* memory) noexcept { Release(memory); }
+void operator delete(void* memory, size_t) noexcept { Release(memory); }
 
 namespace preprocd {
 namespace {
@@ -158,6 +174,41 @@ TEST(DecodeCostTest, CoefficientsThatCannotBeThereGetNoMemory) {
   EXPECT_EQ(Refusal(file), ErrorReason::kImageCorrupt);
   const Bytes cut(file.begin(), file.end() - 2);
   EXPECT_EQ(Refusal(cut), ErrorReason::kImageTruncated);
+}
+
+TEST(DecodeCostTest, EmptyArithmeticBlocksGetNoMemoryEither) {
+  JpegRecipe recipe;
+  recipe.width = recipe.height = 16;
+  recipe.progressive = recipe.arithmetic = true;
+  Bytes file = MakeJpeg(recipe, TestCardRgb(16, 16));
+  const size_t frame = FindSegment(file, 0xCA);
+  const int sizes[] = {16000, 6000};
+  file[frame + 5] = static_cast<std::byte>(sizes[1] >> 8);
+  file[frame + 6] = static_cast<std::byte>(sizes[1]);
+  file[frame + 7] = static_cast<std::byte>(sizes[0] >> 8);
+  file[frame + 8] = static_cast<std::byte>(sizes[0]);
+  EXPECT_EQ(Refusal(file), ErrorReason::kTooLarge);
+  // A black picture of an ordinary size passes.
+  recipe.width = recipe.height = 512;
+  EXPECT_TRUE(DecodeTo(MakeJpeg(recipe, Samples(512 * 512 * 3)),
+                       PixelFormat::kGrey) == Samples(512 * 512));
+}
+
+// A decoder that once read a large file does not keep its memory.
+TEST(DecodeCostTest, WhatAPngDecoderKeepsIsBounded) {
+  PngRecipe recipe;
+  recipe.width = 4000;
+  recipe.height = 3000;
+  Samples samples(PngRowBytes(recipe) * 3000);
+  for (size_t i = 0; i < samples.size(); i += 7) {
+    samples[i] = static_cast<uint8_t>(i);
+  }
+  const Bytes file = MakePng(recipe, samples);
+  TestPicture picture(PixelFormat::kRgb, 4000, 3000);
+  ImageDecoder decoder;
+  const int64_t before = held.load();
+  ASSERT_TRUE(decoder.Decode(file, {}, picture.view()).ok());
+  EXPECT_LT(held.load() - before, int64_t{19} << 20);
 }
 
 TEST(DecodeCostTest, RowsThatCannotBeThereGetNoMemory) {

@@ -116,7 +116,14 @@ absl::StatusOr<JpegScanFacts> CheckJpegScanBudget(
   for (size_t c = 0; c < static_cast<size_t>(header.component_count); ++c) {
     blocks += BlocksOf(header, header.components[c]);
   }
-  if (header.arithmetic || size * 8 >= blocks) return scans.facts;
+  if (header.arithmetic) {
+    const int64_t limit =
+        std::max(kFreeArithmeticBlocks, kArithmeticBlocksPerByte * size);
+    if (blocks <= limit) return scans.facts;
+    return ImageTooLarge("arithmetic-coded JPEG blocks for its size", blocks,
+                         limit);
+  }
+  if (size * 8 >= blocks) return scans.facts;
   const std::string message =
       absl::StrCat("JPEG ", scans.ended ? "is damaged" : "ends early",
                    ", 0 of ", header.height, " rows are good (", size,

@@ -19,6 +19,11 @@ namespace preprocd {
 // Scans that are always allowed; encoders write about ten.
 inline constexpr int kFreeJpegScans = 32;
 
+// 32 MiB of coefficients, 4K in 4:2:0; and how many blocks each byte of a
+// larger arithmetic-coded file of several scans may stand for.
+inline constexpr int64_t kFreeArithmeticBlocks = 1 << 18;
+inline constexpr int64_t kArithmeticBlocksPerByte = 128;
+
 struct JpegScanFacts {
   // Height that a DNL segment behind the first scan names; 0 without one.
   int height_behind_scan = 0;
@@ -34,10 +39,12 @@ struct JpegScanFacts {
 //   more than kFreeJpegScans and more visits of blocks than
 //     2'000'000 + 16 * bytes,
 //   fewer bits than blocks (Huffman coding needs one for each block's DC
-//     coefficient): the coefficients would be memory for nothing.
+//     coefficient): the coefficients would be memory for nothing,
+//   if arithmetic-coded (which needs next to no bits for empty blocks): more
+//     than kFreeArithmeticBlocks and kArithmeticBlocksPerByte * bytes.
 // `header` is ReadJpegHeader's for `bytes`.
-// Errors: kInvalidArgument TOO_LARGE (scans); IMAGE_TRUNCATED or, when the
-// file has its end marker, IMAGE_CORRUPT (bits)
+// Errors: kInvalidArgument TOO_LARGE (scans, blocks); IMAGE_TRUNCATED or, when
+// the file has its end marker, IMAGE_CORRUPT (bits)
 absl::StatusOr<JpegScanFacts> CheckJpegScanBudget(
     std::span<const std::byte> bytes, const JpegHeader& header);
 

@@ -282,6 +282,15 @@ bool PngMemoryReader::Read(std::span<const std::byte> bytes,
   if ((row_bytes_ + 1) * static_cast<size_t>(header.height) > kMaxRowBytes) {
     return false;
   }
+  const bool good = ReadAll(bytes, picture);
+  compressed_ = {};
+  joined_.ReleaseAbove(kMaxKeptBytes);
+  filtered_.ReleaseAbove(kMaxKeptBytes);
+  return good;
+}
+
+bool PngMemoryReader::ReadAll(std::span<const std::byte> bytes,
+                              const ImageView& picture) {
   return GatherChunks(bytes) && Inflate() && PlaceRows(picture);
 }
 

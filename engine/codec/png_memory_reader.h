@@ -3,7 +3,7 @@
 // at the first thing that is odd it gives up, and libpng decides what it was.
 // Owns: scratch, kept between calls. Thread-safety: compatible.
 // Limits: kMaxRowBytes for all rows together; larger files are libpng's, which
-// reads row by row.
+// reads row by row. Between files at most kMaxKeptBytes of each scratch stay.
 // Source: W3C PNG 3rd edition; RFC 1950.
 #ifndef ENGINE_CODEC_PNG_MEMORY_READER_H_
 #define ENGINE_CODEC_PNG_MEMORY_READER_H_
@@ -23,6 +23,8 @@ namespace preprocd {
 class PngMemoryReader {
  public:
   static constexpr size_t kMaxRowBytes = 64 << 20;
+  // 1080p in rgba; larger files pay for their pages each time.
+  static constexpr size_t kMaxKeptBytes = 9 << 20;
 
   PngMemoryReader();
   ~PngMemoryReader();
@@ -42,6 +44,7 @@ class PngMemoryReader {
   struct Inflater;
 
   bool Takes(const PngHeader& header, PixelFormat format) const;
+  bool ReadAll(std::span<const std::byte> bytes, const ImageView& picture);
   bool GatherChunks(std::span<const std::byte> bytes);
   bool ReadPalette(std::span<const std::byte> body);
   bool ReadTransparency(std::span<const std::byte> body);

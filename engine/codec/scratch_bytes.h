@@ -30,6 +30,12 @@ class ScratchBytes {
     size_ = size;
     return absl::OkStatus();
   }
+  // Gives memory back that one large file took; data() is invalid then.
+  void ReleaseAbove(size_t kept) {
+    if (size_ <= kept) return;
+    bytes_.reset();
+    size_ = 0;
+  }
   uint8_t* data() const { return bytes_.get(); }
 
  private:
