@@ -64,11 +64,21 @@ absl::Status StrideError(int plane, uint64_t stride, absl::string_view why,
   return InvalidField(field, absl::StrCat(field, " ", stride, why, bound));
 }
 
-absl::Status OffsetError(ErrorReason reason, int plane, uint64_t offset,
-                         absl::string_view why, uint64_t bound) {
+absl::Status OffsetError(int plane, uint64_t offset, uint64_t element) {
   const std::string field = PlaneField(plane, "offset_bytes");
-  return InvalidField(reason, field,
-                      absl::StrCat(field, " ", offset, why, bound));
+  return InvalidField(field, absl::StrCat(field, " ", offset,
+                                          " is not a multiple of ", element));
+}
+
+// The plane begins behind its buffer's end; tells how much it needs.
+absl::Status BeginError(int plane, uint64_t offset, std::optional<uint64_t> end,
+                        uint64_t size) {
+  const std::string field = PlaneField(plane, "offset_bytes");
+  return InvalidField(
+      ErrorReason::kBufferTooSmall, field,
+      absl::StrCat(field, " ", offset, " is behind the buffer's ", size,
+                   " bytes; the plane ends at ",
+                   end ? absl::StrCat(*end) : "an offset beyond 64 bits"));
 }
 
 absl::Status EndError(int plane, std::optional<uint64_t> end, uint64_t size) {
@@ -104,15 +114,13 @@ absl::Status ValidatePlane(const ImageDesc& desc, int plane,
                        element);
   }
   if (p.offset_bytes % element != 0) {
-    return OffsetError(ErrorReason::kFieldInvalid, plane, p.offset_bytes,
-                       " is not a multiple of ", element);
+    return OffsetError(plane, p.offset_bytes, element);
   }
   const uint64_t size = buffer_sizes[p.buffer_index];
-  if (p.offset_bytes >= size) {
-    return OffsetError(ErrorReason::kBufferTooSmall, plane, p.offset_bytes,
-                       " >= ", size);
-  }
   const std::optional<uint64_t> end = PlaneEnd(desc, plane);
+  if (p.offset_bytes >= size) {
+    return BeginError(plane, p.offset_bytes, end, size);
+  }
   if (!end || *end > size) return EndError(plane, end, size);
   return absl::OkStatus();
 }
