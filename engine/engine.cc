@@ -16,6 +16,7 @@
 #include "engine/base/error_detail.h"
 #include "engine/base/status_macros.h"
 #include "engine/convert/planner.h"
+#include "engine/convert/shrunk_plan.h"
 #include "engine/convert/strip_converter.h"
 #include "engine/exec/monotonic_clock.h"
 #include "engine/exec/row_pool.h"
@@ -364,7 +365,31 @@ absl::Status Engine::DecodeAndConvert(EncodedBytes bytes,
                                       const DecodeOptions& decode,
                                       const ConvertPlan& plan,
                                       const PictureBuffers& destination,
-                                      WorkReport& report) {
+                                      WorkReport& report,
+                                      DecodeScaling scaling) {
+  if (scaling == DecodeScaling::kFull) {
+    return DecodeAtSize(bytes, decode, plan, destination, report);
+  }
+  const int shrink = LargestShrink(plan);
+  const PixelFormat format = ShrunkFormat(plan.source.format, shrink);
+  const bool jpeg = bytes.size() > 1 && bytes[0] == std::byte{0xFF};
+  if (shrink == 1 || !jpeg || format == PixelFormat::kUnspecified) {
+    report.warnings.push_back("fast_scale: decoded at full size");
+    return DecodeAtSize(bytes, decode, plan, destination, report);
+  }
+  ASSIGN_OR_RETURN(const ConvertPlan small, ShrunkPlan(plan, shrink, format));
+  DecodeOptions shrinking = decode;
+  shrinking.shrink = shrink;
+  report.warnings.push_back(
+      absl::StrCat("fast_scale: decoded at 1/", shrink, " of its size"));
+  return DecodeAtSize(bytes, shrinking, small, destination, report);
+}
+
+absl::Status Engine::DecodeAtSize(EncodedBytes bytes,
+                                  const DecodeOptions& decode,
+                                  const ConvertPlan& plan,
+                                  const PictureBuffers& destination,
+                                  WorkReport& report) {
   ASSIGN_OR_RETURN(const bool fused,
                    DecodeIntoConvert(bytes, decode, plan, destination, report));
   if (fused) return absl::OkStatus();

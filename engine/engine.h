@@ -45,6 +45,10 @@ struct WorkReport {
   std::vector<std::string> warnings;
 };
 
+// Whether a JPEG that is shrunk by 2 or more may be decoded at 1/2, 1/4 or 1/8
+// of its size (engine/codec/reduced_dct.h tells the error).
+enum class DecodeScaling : uint8_t { kFull, kFast };
+
 class Engine {
  public:
   // Errors: kInvalidArgument BACKEND_UNKNOWN
@@ -100,11 +104,13 @@ class Engine {
   // plan's backend can (StripConverter): the frame is never held. Else it is
   // decoded to private scratch memory first; the bytes are the same.
   // Damage is found on the way: after an error the destination holds
-  // unspecified pixels (a copied buffer is untouched).
+  // unspecified pixels (a copied buffer is untouched). With kFast a warning
+  // tells the size that was decoded; decode.shrink is chosen here.
   absl::Status DecodeAndConvert(EncodedBytes bytes, const DecodeOptions& decode,
                                 const ConvertPlan& plan,
                                 const PictureBuffers& destination,
-                                WorkReport& report);
+                                WorkReport& report,
+                                DecodeScaling scaling = DecodeScaling::kFull);
 
   // Decodes into `destination` (described by `desc`), whose size is the
   // file's: no orientation, no conversion.
@@ -139,6 +145,10 @@ class Engine {
                     const PictureBuffers& destination, WorkReport& report);
 
  private:
+  absl::Status DecodeAtSize(EncodedBytes bytes, const DecodeOptions& decode,
+                            const ConvertPlan& plan,
+                            const PictureBuffers& destination,
+                            WorkReport& report);
   // True when the fused way did all of it; false when nothing was done.
   absl::StatusOr<bool> DecodeIntoConvert(EncodedBytes bytes,
                                          const DecodeOptions& decode,

@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
@@ -320,6 +321,61 @@ TEST_P(FusedDecodeTest, FourKNeedsUnderFourMiBAndNothingOnceWarm) {
         engine_->DecodeAndConvert(file, {}, *plan, out.buffers, report).ok());
   }
   EXPECT_EQ(allocations.load() - before, 0);
+}
+
+// Pixels against the exact average of the pixels that each one stands for.
+TEST_P(FusedDecodeTest, FastScaleIsTheSmallerPicture) {
+  JpegRecipe recipe;
+  recipe.width = 640;
+  recipe.height = 400;
+  recipe.sampling = {Luma(2, 2), Luma(1, 1), Luma(1, 1)};
+  recipe.quality = 98;
+  Samples smooth(640 * 400 * 3);
+  for (size_t i = 0; i < smooth.size() / 3; ++i) {
+    const size_t x = i % 640;
+    const size_t y = i / 640;
+    smooth[3 * i] = static_cast<uint8_t>(x * 255 / 640);
+    smooth[3 * i + 1] = static_cast<uint8_t>(y * 255 / 400);
+    smooth[3 * i + 2] = static_cast<uint8_t>((x + y) * 200 / 1040);
+  }
+  const Bytes file = MakeJpeg(recipe, smooth);
+  const ImageDesc source =
+      Engine::DecodedDesc(*PeekImage(file), PixelFormat::kRgb).value();
+  for (int o = 1; o <= 8; ++o) {
+    for (const int shrink : {1, 2, 4, 8}) {
+      ConvertSpec spec;
+      spec.filter = Filter::kArea;
+      spec.orientation = static_cast<Orientation>(o);
+      const Size upright =
+          OrientedSize(spec.orientation, {640 / shrink, 400 / shrink});
+      const Picture exact(PixelFormat::kRgb, upright.width, upright.height);
+      const Picture fast(exact.desc);
+      const auto plan = engine_->Plan(source, exact.desc, spec, true);
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      WorkReport report;
+      ASSERT_TRUE(
+          engine_->DecodeAndConvert(file, {}, *plan, exact.buffers, report)
+              .ok());
+      EXPECT_TRUE(report.warnings.empty());
+      ASSERT_TRUE(engine_
+                      ->DecodeAndConvert(file, {}, *plan, fast.buffers, report,
+                                         DecodeScaling::kFast)
+                      .ok());
+      EXPECT_EQ(
+          report.warnings,
+          std::vector<std::string>(
+              {shrink == 1 ? "fast_scale: decoded at full size"
+                           : "fast_scale: decoded at 1/" +
+                                 std::to_string(shrink) + " of its size"}));
+      const Samples a = exact.Copy();
+      const Samples b = fast.Copy();
+      int largest = 0;
+      for (size_t i = 0; i < a.size(); ++i) {
+        largest = std::max(largest, std::abs(int{a[i]} - int{b[i]}));
+      }
+      EXPECT_LE(largest, shrink == 1 ? 0 : 3) << o << " 1/" << shrink;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, FusedDecodeTest, testing::Values(1, 2),

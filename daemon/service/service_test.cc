@@ -85,7 +85,7 @@ TEST_F(ConvertTest, SourceWithoutWriteSealIsCopiedBeforeItIsParsed) {
   EXPECT_EQ(reply.inline_bytes(), Expected(jpeg, 32, 24));
 }
 
-TEST_F(ConvertTest, APermissionThatIsNotUsedIsTold) {
+TEST_F(ConvertTest, FastScaleTellsWhatWasDecoded) {
   const std::string jpeg = GradientJpeg(64, 48);
   v1::ConvertRequest request =
       ResizeRequest(InlineSource(jpeg), InlineDestination(), 32, 24);
@@ -93,9 +93,15 @@ TEST_F(ConvertTest, APermissionThatIsNotUsedIsTold) {
   v1::ConvertReply reply;
   ASSERT_TRUE(Convert(request, &reply).ok());
   EXPECT_THAT(reply.report().warnings(),
-              ElementsAre("fast_scale is not part of this build: decoded at "
-                          "full size"));
-  EXPECT_EQ(reply.inline_bytes(), Expected(jpeg, 32, 24));
+              ElementsAre("fast_scale: decoded at 1/2 of its size"));
+  // A permission is not an order.
+  v1::ConvertRequest slight =
+      ResizeRequest(InlineSource(jpeg), InlineDestination(), 33, 24);
+  slight.set_fast_scale(true);
+  v1::ConvertReply full;
+  ASSERT_TRUE(Convert(slight, &full).ok());
+  EXPECT_THAT(full.report().warnings(),
+              ElementsAre("fast_scale: decoded at full size"));
 }
 
 TEST_F(ConvertTest, UnsealedMemfdsWorkByCopyWithWarnings) {

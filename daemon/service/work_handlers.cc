@@ -232,11 +232,6 @@ absl::Status Service::FindConvert(WorkItem& item) {
                         "spec.orientation_from_file true needs an encoded "
                         "source; raw pixels state no orientation");
   }
-  // A permission, not an order; but who asks for speed shall know.
-  if (request.fast_scale() && item.source.encoded) {
-    item.report.warnings.push_back(
-        "fast_scale is not part of this build: decoded at full size");
-  }
   item.decode.lenient = request.lenient();
   item.decode.fancy_chroma = item.spec.chroma != ChromaUpsampling::kReplicate;
   return absl::OkStatus();
@@ -272,9 +267,11 @@ absl::Status Service::RunConvert(WorkItem& item) {
   RETURN_IF_ERROR(OpenDestination(item.destination, item.report));
   WorkReport part;
   if (item.source.encoded) {
-    RETURN_IF_ERROR(engine_.DecodeAndConvert(item.source.bytes, item.decode,
-                                             *item.plan,
-                                             item.destination.buffers, part));
+    RETURN_IF_ERROR(engine_.DecodeAndConvert(
+        item.source.bytes, item.decode, *item.plan, item.destination.buffers,
+        part,
+        item.convert_request->fast_scale() ? DecodeScaling::kFast
+                                           : DecodeScaling::kFull));
   } else {
     RETURN_IF_ERROR(OpenRaw(item.source, item.report));
     RETURN_IF_ERROR(engine_.Convert(*item.plan, item.source.buffers,

@@ -3,10 +3,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/error_detail.h"
 #include "engine/base/status_macros.h"
 #include "engine/codec/encoded_file.h"
 #include "engine/codec/exif.h"
+#include "engine/codec/jpeg_plane_reader.h"
 #include "engine/codec/jpeg_reader.h"
 #include "engine/codec/jpeg_strip_source.h"
 #include "engine/codec/png_reader.h"
@@ -20,8 +22,14 @@ absl::Status SizeDiffers(absl::string_view field, int got, int wanted) {
       absl::StrCat(field, " ", got, " is not the file's ", wanted));
 }
 
-absl::Status CheckDestination(const ImageInfo& info, const ImageDesc& desc) {
-  if (!CanDecodeTo(info, desc.format)) {
+absl::Status CheckDestination(const EncodedFile& file, int shrink,
+                              const ImageDesc& desc) {
+  PREPROCD_CHECK(shrink == 1 || shrink == 2 || shrink == 4 || shrink == 8);
+  const ImageInfo& info = file.info;
+  const bool shrinks =
+      shrink == 1 || (info.file_format == FileFormat::kJpeg &&
+                      JpegPlaneReader::Takes(file.jpeg, desc.format, shrink));
+  if (!shrinks || !CanDecodeTo(info, desc.format)) {
     return InvalidField(
         ErrorReason::kFormatPair, "destination.format",
         absl::StrCat("destination.format ", PixelFormatName(desc.format),
@@ -34,11 +42,13 @@ absl::Status CheckDestination(const ImageInfo& info, const ImageDesc& desc) {
         absl::StrCat("destination.dtype ", DTypeName(desc.dtype),
                      ": files are decoded to u8"));
   }
-  if (desc.width != info.width) {
-    return SizeDiffers("destination.width", desc.width, info.width);
+  const int width = (info.width + shrink - 1) / shrink;
+  const int height = (info.height + shrink - 1) / shrink;
+  if (desc.width != width) {
+    return SizeDiffers("destination.width", desc.width, width);
   }
-  if (desc.height != info.height) {
-    return SizeDiffers("destination.height", desc.height, info.height);
+  if (desc.height != height) {
+    return SizeDiffers("destination.height", desc.height, height);
   }
   return absl::OkStatus();
 }
@@ -60,6 +70,19 @@ void WarnOfMetadata(const EncodedFile& file,
 
 }  // namespace
 
+PixelFormat ShrunkFormat(PixelFormat native, int shrink) {
+  switch (native) {
+    case PixelFormat::kNv12:
+      return shrink > 1 ? PixelFormat::kNv24 : native;
+    case PixelFormat::kNv16:
+    case PixelFormat::kNv24:
+    case PixelFormat::kGrey:
+      return native;
+    default:
+      return PixelFormat::kUnspecified;
+  }
+}
+
 struct ImageDecoder::Scratch {
   JpegReader jpeg;
   JpegStripSource strips;
@@ -74,7 +97,7 @@ absl::StatusOr<DecodeResult> ImageDecoder::Decode(
     std::span<const std::byte> bytes, const DecodeOptions& options,
     const ImageView& destination) {
   ASSIGN_OR_RETURN(EncodedFile file, OpenEncodedFile(bytes));
-  RETURN_IF_ERROR(CheckDestination(file.info, destination.desc));
+  RETURN_IF_ERROR(CheckDestination(file, options.shrink, destination.desc));
   DecodeResult result;
   if (file.info.file_format == FileFormat::kJpeg) {
     RETURN_IF_ERROR(
@@ -93,9 +116,9 @@ absl::StatusOr<StripSource*> ImageDecoder::BeginStrips(
     const ImageDesc& desc) {
   ASSIGN_OR_RETURN(scratch_->file, OpenEncodedFile(bytes));
   const EncodedFile& file = scratch_->file;
-  RETURN_IF_ERROR(CheckDestination(file.info, desc));
+  RETURN_IF_ERROR(CheckDestination(file, options.shrink, desc));
   if (file.info.file_format != FileFormat::kJpeg ||
-      !JpegStripSource::Takes(file.jpeg, desc.format)) {
+      !JpegStripSource::Takes(file.jpeg, desc.format, options.shrink)) {
     return nullptr;
   }
   RETURN_IF_ERROR(

@@ -80,7 +80,16 @@ struct DecodeOptions {
   bool fancy_chroma = true;
   // Give what could be read of a damaged or truncated file, with a warning.
   bool lenient = false;
+  // 1, 2, 4 or 8: a JPEG's picture in 1/shrink of its size (rounded up), as
+  // libjpeg's scale_num gives it, for less work; see reduced_dct.h for its
+  // error. Only to ShrunkFormat.
+  int shrink = 1;
 };
+
+// The format of a picture decoded with `shrink` from a file whose coded planes
+// are those of `native` (nv12 becomes nv24: chroma is shrunk less);
+// kUnspecified where files are not shrunk.
+PixelFormat ShrunkFormat(PixelFormat native, int shrink);
 
 struct DecodeResult {
   ImageInfo info;
@@ -104,15 +113,15 @@ class ImageDecoder {
   ImageDecoder(const ImageDecoder&) = delete;
   ImageDecoder& operator=(const ImageDecoder&) = delete;
 
-  // Decodes into `destination`, whose size must be the file's and whose
-  // dtype is u8; any stride. JPEG uses the accurate integer DCT. PNG alpha is
-  // dropped for rgb (never composited) and 255 where the file has none;
-  // 16-bit PNG becomes 8-bit by v = (x * 255 + 32895) >> 16. After an error
-  // the destination holds unspecified pixels; a lenient decode fills rows that
-  // it could not read with mid grey.
-  // Errors: those of PeekImage; kInvalidArgument IMAGE_TRUNCATED /
-  // IMAGE_CORRUPT with the number of good rows in the message; FORMAT_PAIR
-  // when CanDecodeTo is false; GEOMETRY_INVALID when sizes differ.
+  // Decodes into `destination`, whose size must be the file's (after
+  // shrinking) and whose dtype is u8; any stride. JPEG uses the accurate
+  // integer DCT. PNG alpha is dropped for rgb (never composited) and 255 where
+  // the file has none; 16-bit PNG becomes 8-bit by v = (x * 255 + 32895) >> 16.
+  // After an error the destination holds unspecified pixels; a lenient decode
+  // fills rows that it could not read with mid grey. Errors: those of
+  // PeekImage; kInvalidArgument IMAGE_TRUNCATED / IMAGE_CORRUPT with the number
+  // of good rows in the message; FORMAT_PAIR when CanDecodeTo is false or
+  // `shrink` does not lead there; GEOMETRY_INVALID when sizes differ.
   absl::StatusOr<DecodeResult> Decode(std::span<const std::byte> bytes,
                                       const DecodeOptions& options,
                                       const ImageView& destination);

@@ -6,12 +6,14 @@
 
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
+#include "engine/codec/reduced_dct.h"
 
 namespace preprocd {
 namespace {
 
 constexpr uint8_t kRst0 = 0xD0;
 constexpr uint8_t kEoi = 0xD9;
+constexpr uint8_t kDnl = 0xDC;
 
 int CeilDiv(int value, int divisor) { return (value + divisor - 1) / divisor; }
 
@@ -34,7 +36,7 @@ JpegBaselineDecoder::JpegBaselineDecoder() = default;
 JpegBaselineDecoder::~JpegBaselineDecoder() = default;
 
 bool JpegBaselineDecoder::Open(std::span<const std::byte> bytes,
-                               const JpegHeader& header) {
+                               const JpegHeader& header, int shrink) {
   if (scratch_ == nullptr) scratch_.reset(new (std::nothrow) Scratch);
   if (scratch_ == nullptr) return false;
   header_ = header;
@@ -50,7 +52,7 @@ bool JpegBaselineDecoder::Open(std::span<const std::byte> bytes,
     mcu_blocks_ += header_.components[c].h * header_.components[c].v;
   }
   if (mcu_blocks_ > kMaxMcuBlocks || !BuildLookups()) return false;
-  PlaceBlocks();
+  PlaceBlocks(shrink);
   mcus_per_row_ = CeilDiv(header_.width, header_.max_h * kDctSize);
   mcu_rows_ = CeilDiv(header_.height, header_.max_v * kDctSize);
   next_row_ = 0;
@@ -82,19 +84,20 @@ bool JpegBaselineDecoder::BuildLookups() {
 }
 
 // Lays the blocks of a group out so that neighbours in a row are pairs.
-void JpegBaselineDecoder::PlaceBlocks() {
+void JpegBaselineDecoder::PlaceBlocks(int shrink) {
   size_t extent = 0;
   int block = 0;
   block_rows_ = 0;
   for (size_t c = 0; c < static_cast<size_t>(header_.component_count); ++c) {
     const JpegScanTables::Component& component = scratch_->tables.components[c];
     const auto h = static_cast<size_t>(header_.components[c].h);
-    const JpegPlane plane = JpegPlaneOf(header_, static_cast<int>(c));
+    const JpegPlane plane = JpegPlaneOf(header_, static_cast<int>(c), shrink);
     for (int y = 0; y < header_.components[c].v; ++y) {
       BlockRow& row = rows_[static_cast<size_t>(block_rows_++)];
-      row = {c, y, extent / 2, extent, static_cast<int>(h), 0, 0};
-      row.blocks_across = plane.coded_width / kDctSize;
-      row.blocks_down = CeilDiv(plane.height, kDctSize);
+      row = {c, y, extent / 2, extent, static_cast<int>(h), 0, 0, kDctSize};
+      row.blocks_across = plane.coded_width / plane.block_size;
+      row.blocks_down = CeilDiv(plane.height, plane.block_size);
+      row.block_size = plane.block_size;
       for (size_t x = 0; x < h; ++x) {
         McuBlock& placed = blocks_[static_cast<size_t>(block++)];
         placed.component = c;
@@ -200,13 +203,19 @@ void JpegBaselineDecoder::TransformGroup(int strip, int first_mcu, int mcus,
     DctPair* pairs = group.pairs + row.first_pair;
     int done = 0;
     if (target.data != nullptr && count > 0 && down < row.blocks_down) {
-      uint8_t* out =
-          target.data +
-          static_cast<size_t>(row.row * kDctSize) * target.stride_bytes +
-          static_cast<size_t>(first * kDctSize);
-      InverseDctRow(pairs, group.extents + row.first_extent,
-                    scratch_->quantisers[row.component], count, out,
-                    target.stride_bytes);
+      const int size = row.block_size;
+      const uint8_t* extents = group.extents + row.first_extent;
+      const DctPair& quantiser = scratch_->quantisers[row.component];
+      uint8_t* out = target.data +
+                     static_cast<size_t>(row.row * size) * target.stride_bytes +
+                     static_cast<size_t>(first * size);
+      if (size == kDctSize) {
+        InverseDctRow(pairs, extents, quantiser, count, out,
+                      target.stride_bytes);
+      } else {
+        ReducedDctRow(pairs, extents, quantiser, size, count, out,
+                      target.stride_bytes);
+      }
       done = CeilDiv(count, 2);
     }
     std::fill(pairs + done, pairs + CeilDiv(mcus * row.columns, 2), DctPair{});
@@ -231,9 +240,20 @@ bool JpegBaselineDecoder::Next(const JpegStripTargets& targets) {
   return inside;
 }
 
+// DNL with the height that was decoded, then EOI: nothing to tell.
+bool JpegBaselineDecoder::EndsBehindHeight() const {
+  constexpr uint8_t kDnlBody[] = {0, 4};
+  const std::span<const std::byte> rest = window_.behind_marker();
+  if (window_.marker() != kDnl || rest.size() < 6) return false;
+  const auto at = [&rest](size_t i) { return std::to_integer<int>(rest[i]); };
+  return at(0) == kDnlBody[0] && at(1) == kDnlBody[1] &&
+         (at(2) << 8 | at(3)) == header_.height && at(4) == 0xFF &&
+         at(5) == kEoi;
+}
+
 JpegBaselineDecoder::End JpegBaselineDecoder::Finish() {
   if (!window_.AtSegmentEnd(buffer_)) return End::kOdd;
-  if (window_.marker() == kEoi) return End::kMarker;
+  if (window_.marker() == kEoi || EndsBehindHeight()) return End::kMarker;
   return window_.marker() == JpegEntropyWindow::kFileEnd ? End::kNoMarker
                                                          : End::kOdd;
 }

@@ -34,7 +34,8 @@ class JpegBaselineDecoder {
 
   // False when the file is not of this kind (or memory is out). One or three
   // components, sampling factors 1 and 2, one scan, 8 bit.
-  bool Open(std::span<const std::byte> bytes, const JpegHeader& header);
+  bool Open(std::span<const std::byte> bytes, const JpegHeader& header,
+            int shrink = 1);
 
   // The next strip, as JpegStripDecoder::Next; planes without data are
   // decoded, not written. False: the data are odd, the decoder cannot go on,
@@ -49,7 +50,7 @@ class JpegBaselineDecoder {
   void Complete(int strip);
 
   enum class End : uint8_t {
-    kMarker,    // EOI right behind the data
+    kMarker,    // EOI behind the data, or behind a DNL with the frame's height
     kNoMarker,  // the file ends behind the data
     kOdd,       // anything else
   };
@@ -71,6 +72,7 @@ class JpegBaselineDecoder {
     // column are dropped.
     int blocks_across = 0;
     int blocks_down = 0;
+    int block_size = kDctSize;  // samples that a block gives, each way
   };
   struct Scratch;
   // Coefficients and extents of a group of MCUs.
@@ -86,8 +88,9 @@ class JpegBaselineDecoder {
   static constexpr int kMaxWaiting = 8;
 
   Group GroupOf(int strip, int index) const;
+  bool EndsBehindHeight() const;
   bool BuildLookups();
-  void PlaceBlocks();
+  void PlaceBlocks(int shrink);
   bool DecodeGroup(int mcus, const Group& group);
   bool Restart();
   void TransformGroup(int strip, int first_mcu, int mcus, const Group& group,

@@ -213,6 +213,15 @@ TEST(JpegBaselineTest, NoticesWhatFollowsThePixels) {
     filled.push_back(static_cast<std::byte>(byte));
   }
   EXPECT_EQ(Decode(decoder, filled).end, End::kMarker);
+  // A height that agrees costs no second decode.
+  for (const int height : {48, 47}) {
+    Bytes named = cut;
+    for (const int byte : {0xFF, 0xDC, 0, 4, 0, height, 0xFF, 0xD9}) {
+      named.push_back(static_cast<std::byte>(byte));
+    }
+    EXPECT_EQ(Decode(decoder, named).end,
+              height == 48 ? End::kMarker : End::kOdd);
+  }
 }
 
 TEST(JpegBaselineTest, CutFilesAreNeverComplete) {

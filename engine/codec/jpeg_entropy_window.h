@@ -44,6 +44,8 @@ class JpegEntropyWindow {
   // kFileEnd.
   static constexpr int kFileEnd = -1;
   int marker() const { return marker_; }
+  // What follows that marker's code.
+  std::span<const std::byte> behind_marker() const { return left_; }
   // Goes on behind that marker; the buffer begins anew.
   void BeginSegment(BitBuffer& buffer);
 

@@ -14,6 +14,7 @@ bool JpegLibraryPlanes::Open(std::span<const std::byte> bytes,
                              const JpegHeader& header,
                              const DecodeOptions& options) {
   header_ = &header;
+  shrink_ = options.shrink;
   if (!source_.Open(bytes, header, !options.lenient)) return false;
   jpeg_decompress_struct& library = source_.library();
   bool matches = true;
@@ -34,6 +35,8 @@ bool JpegLibraryPlanes::Open(std::span<const std::byte> bytes,
     library.out_color_space = PlanesOf(header.color);
     library.dct_method = JDCT_ISLOW;
     library.raw_data_out = TRUE;
+    library.scale_num = static_cast<unsigned>(DCTSIZE / shrink_);
+    library.scale_denom = DCTSIZE;
     source_.BeginScans();
     jpeg_start_decompress(&library);
   });
@@ -50,13 +53,15 @@ bool JpegLibraryPlanes::Next(const JpegStripTargets& targets) {
   jpeg_decompress_struct& library = source_.library();
   std::array<JSAMPARRAY, kMaxJpegPlanes> planes = {};
   for (size_t c = 0; c < static_cast<size_t>(header_->component_count); ++c) {
-    const auto rows = static_cast<size_t>(header_->components[c].v) * DCTSIZE;
+    const auto rows = static_cast<size_t>(
+        JpegPlaneOf(*header_, static_cast<int>(c), shrink_).strip_rows);
     for (size_t y = 0; y < rows; ++y) {
       rows_[c][y] = targets[c].data + y * targets[c].stride_bytes;
     }
     planes[c] = rows_[c].data();
   }
-  const auto lines = static_cast<JDIMENSION>(header_->max_v * DCTSIZE);
+  const auto lines =
+      static_cast<JDIMENSION>(header_->max_v * DCTSIZE / shrink_);
   return source_.Guarded(
       [&] { jpeg_read_raw_data(&library, planes.data(), lines); });
 }

@@ -34,6 +34,7 @@ class JpegLibraryPlanes {
 
   JpegSource source_;
   const JpegHeader* header_ = nullptr;
+  int shrink_ = 1;
   std::array<std::array<JSAMPROW, kMaxRows>, kMaxJpegPlanes> rows_ = {};
 };
 

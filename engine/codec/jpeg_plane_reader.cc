@@ -29,7 +29,8 @@ void FillChroma(const ImageView& picture) {
 
 }  // namespace
 
-bool JpegPlaneReader::Takes(const JpegHeader& header, PixelFormat format) {
+bool JpegPlaneReader::Takes(const JpegHeader& header, PixelFormat format,
+                            int shrink) {
   const bool grey = header.color == JpegColor::kGrey;
   if (format == PixelFormat::kGrey) {
     return grey || header.color == JpegColor::kYcc;
@@ -39,7 +40,13 @@ bool JpegPlaneReader::Takes(const JpegHeader& header, PixelFormat format) {
   const PixelFormatInfo& info = GetPixelFormatInfo(format);
   const JpegHeader::Ratio wanted = {1 << info.chroma_x_shift,
                                     1 << info.chroma_y_shift};
-  return header.chroma_ratio() == wanted;
+  if (shrink == 1) return header.chroma_ratio() == wanted;
+  for (int c = 0; c < header.component_count; ++c) {
+    const JpegPlane plane = JpegPlaneOf(header, c, shrink);
+    const JpegHeader::Ratio ratio = {plane.x_ratio, plane.y_ratio};
+    if (ratio != (c == 0 ? JpegHeader::Ratio{1, 1} : wanted)) return false;
+  }
+  return header.chroma_ratio().x > 0;
 }
 
 absl::Status JpegPlaneReader::ReserveScratch(bool chroma) {

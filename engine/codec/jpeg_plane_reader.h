@@ -21,8 +21,9 @@ namespace preprocd {
 class JpegPlaneReader {
  public:
   // Grey from grey and YCbCr files, nv formats from YCbCr files of the same
-  // chroma ratio and, with chroma of 128, from grey files.
-  static bool Takes(const JpegHeader& header, PixelFormat format);
+  // chroma ratio (after shrinking) and, with chroma of 128, from grey files.
+  static bool Takes(const JpegHeader& header, PixelFormat format,
+                    int shrink = 1);
 
   // REQUIRES: Takes(header, picture's format); picture of the file's size.
   // Errors: as JpegStripDecoder.

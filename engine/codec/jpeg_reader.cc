@@ -233,7 +233,7 @@ absl::Status JpegReader::Session::Read(std::span<const std::byte> bytes,
                                        const DecodeOptions& options,
                                        const ImageView& picture,
                                        DecodeResult& result) {
-  if (JpegPlaneReader::Takes(header, picture.desc.format)) {
+  if (JpegPlaneReader::Takes(header, picture.desc.format, options.shrink)) {
     return planes_.Read(bytes, header, options, picture, result);
   }
   if (!IsNv(picture.desc.format) && picture.desc.format != PixelFormat::kGrey &&

@@ -22,16 +22,28 @@ int CeilDiv(int value, int divisor) { return (value + divisor - 1) / divisor; }
 
 }  // namespace
 
-JpegPlane JpegPlaneOf(const JpegHeader& header, int index) {
+JpegPlane JpegPlaneOf(const JpegHeader& header, int index, int shrink) {
   const JpegComponent& component =
       header.components[static_cast<size_t>(index)];
+  const int luma_block = kBlock / shrink;
+  const int h = header.max_h * luma_block;
+  const int v = header.max_v * luma_block;
   JpegPlane plane;
-  plane.x_ratio = header.max_h / component.h;
-  plane.y_ratio = header.max_v / component.v;
-  plane.width = CeilDiv(header.width, plane.x_ratio);
-  plane.height = CeilDiv(header.height, plane.y_ratio);
-  plane.coded_width = CeilDiv(plane.width, kBlock) * kBlock;
-  plane.strip_rows = component.v * kBlock;
+  plane.block_size = luma_block;
+  while (plane.block_size < kBlock &&
+         h % (component.h * plane.block_size * 2) == 0 &&
+         v % (component.v * plane.block_size * 2) == 0) {
+    plane.block_size *= 2;
+  }
+  plane.x_ratio = h / (component.h * plane.block_size);
+  plane.y_ratio = v / (component.v * plane.block_size);
+  plane.width = CeilDiv(header.width * component.h * plane.block_size,
+                        header.max_h * kBlock);
+  plane.height = CeilDiv(header.height * component.v * plane.block_size,
+                         header.max_v * kBlock);
+  const int coded = CeilDiv(header.width * component.h, header.max_h);
+  plane.coded_width = CeilDiv(coded, kBlock) * plane.block_size;
+  plane.strip_rows = component.v * plane.block_size;
   return plane;
 }
 
@@ -93,7 +105,7 @@ absl::Status JpegStripDecoder::Session::Begin(std::span<const std::byte> bytes,
   header_ = header;
   options_ = options;
   for (int i = 0; i < header.component_count; ++i) {
-    planes_[static_cast<size_t>(i)] = JpegPlaneOf(header, i);
+    planes_[static_cast<size_t>(i)] = JpegPlaneOf(header, i, options.shrink);
   }
   strip_count_ = CeilDiv(header.height, header.max_v * kBlock);
   next_strip_ = 0;
@@ -101,7 +113,7 @@ absl::Status JpegStripDecoder::Session::Begin(std::span<const std::byte> bytes,
   bytes_ = bytes;
   by_library_ = false;
   library_.Close();
-  if (baseline_.Open(bytes, header_)) return absl::OkStatus();
+  if (baseline_.Open(bytes, header_, options.shrink)) return absl::OkStatus();
   return OpenLibrary();
 }
 

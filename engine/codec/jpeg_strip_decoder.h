@@ -36,21 +36,26 @@ inline constexpr int kMaxJpegPlanes = kMaxStripPlanes;
 // Shape of one plane: Y, Cb, Cr (or the one of grey, or R, G, B when the
 // file codes those).
 struct JpegPlane {
-  // Samples of the picture: ceil(size * factor / largest factor).
+  // Samples of the picture: ceil(size * factor / largest factor), of the size
+  // that DecodeOptions::shrink leaves.
   int width = 0;
   int height = 0;
-  // Columns that Next writes in every row: `width` rounded up to whole blocks
-  // of 8. The columns behind `width` hold the file's padding.
+  // Samples that a block of 8x8 coefficients gives, each way: 8, or less when
+  // shrinking. Chroma is shrunk less where the smaller picture has room for
+  // it, as libjpeg does: 4:2:0 becomes 4:4:4.
+  int block_size = 8;
+  // Columns that Next writes in every row: `width` rounded up to whole blocks.
+  // The columns behind `width` hold the file's padding.
   int coded_width = 0;
-  // Rows of a strip (8 * vertical factor); Next writes no more.
+  // Rows of a strip (block_size * vertical factor); Next writes no more.
   int strip_rows = 0;
   // Picture pixels to a sample: 1, 2 or 4.
   int x_ratio = 1;
   int y_ratio = 1;
 };
 
-// REQUIRES: 0 <= index < header.component_count.
-JpegPlane JpegPlaneOf(const JpegHeader& header, int index);
+// REQUIRES: 0 <= index < header.component_count; shrink is 1, 2, 4 or 8.
+JpegPlane JpegPlaneOf(const JpegHeader& header, int index, int shrink = 1);
 
 // REQUIRES: stride_bytes >= JpegPlane::coded_width and strip_rows writable
 // rows of coded_width bytes; no alignment. Without data the plane is decoded,
@@ -59,7 +64,8 @@ using JpegStripTargets = StripTargets;
 
 // What one call of Next gave: an iMCU row.
 struct JpegStrip {
-  // Rows of the picture that the strip covers: [first_row, first_row + rows).
+  // Rows of the file's picture that the strip covers, whatever the shrink:
+  // [first_row, first_row + rows).
   int first_row = 0;
   int rows = 0;
   // Rows of each plane, counted from the plane's own top; rows below the

@@ -73,8 +73,8 @@ absl::StatusOr<Planes> ByStrips(JpegStripDecoder& decoder, const Bytes& file,
   return planes;
 }
 
-Planes ByLibrary(const Bytes& file) {
-  const RawPlanes raw = RawPlanesByLibrary(file);
+Planes ByLibrary(const Bytes& file, int shrink = 1) {
+  const RawPlanes raw = RawPlanesByLibrary(file, shrink);
   return {raw.samples};
 }
 
@@ -109,6 +109,42 @@ TEST(JpegStripTest, EqualsTheLibrarysRawPlanes) {
           << recipe.height;
       EXPECT_EQ(result.rows_good, recipe.height);
       EXPECT_TRUE(result.warnings.empty());
+    }
+  }
+}
+
+TEST(JpegStripTest, ShrunkPlanesEqualTheLibrarysScaledOnes) {
+  const std::array<Factors, 4> samplings[] = {
+      {Luma(1, 1), Luma(1, 1), Luma(1, 1)},
+      {Luma(2, 1), Luma(1, 1), Luma(1, 1)},
+      {Luma(1, 2), Luma(1, 1), Luma(1, 1)},
+      {Luma(2, 2), Luma(1, 1), Luma(1, 1)},
+      {Luma(2, 2), Luma(1, 2), Luma(1, 2)},
+      {Luma(4, 1), Luma(1, 1), Luma(1, 1)},
+  };
+  JpegStripDecoder decoder;
+  for (const auto& sampling : samplings) {
+    for (const int shrink : {2, 4, 8}) {
+      for (int size = 1; size <= 70; size += 3) {
+        JpegRecipe recipe;
+        recipe.width = size;
+        recipe.height = 1 + size * 37 % 70;
+        recipe.sampling = sampling;
+        recipe.quality = 1 + size * 29 % 100;
+        recipe.progressive = size % 7 == 0;
+        recipe.restart_interval = size % 5 == 0 ? size / 5 : 0;
+        const Bytes file =
+            MakeJpeg(recipe, TestCardRgb(recipe.width, recipe.height));
+        DecodeOptions options;
+        options.shrink = shrink;
+        DecodeResult result;
+        const auto planes = ByStrips(decoder, file, result, options);
+        ASSERT_TRUE(planes.ok()) << planes.status();
+        EXPECT_TRUE(*planes == ByLibrary(file, shrink))
+            << sampling[0].h << "x" << sampling[0].v << " " << recipe.width
+            << "x" << recipe.height << " 1/" << shrink;
+        EXPECT_EQ(result.rows_good, recipe.height);
+      }
     }
   }
 }

@@ -4,12 +4,13 @@
 
 namespace preprocd {
 
-bool JpegStripSource::Takes(const JpegHeader& header, PixelFormat format) {
+bool JpegStripSource::Takes(const JpegHeader& header, PixelFormat format,
+                            int shrink) {
   if (!JpegStripDecoder::Supports(header)) return false;
   // A grey file has no chroma planes to give.
   const bool grey_file = header.color == JpegColor::kGrey;
   return (!grey_file || format == PixelFormat::kGrey) &&
-         JpegPlaneReader::Takes(header, format);
+         JpegPlaneReader::Takes(header, format, shrink);
 }
 
 absl::Status JpegStripSource::Begin(std::span<const std::byte> bytes,

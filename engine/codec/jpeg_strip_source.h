@@ -20,8 +20,8 @@ namespace preprocd {
 class JpegStripSource : public StripSource {
  public:
   // True when the file's coded planes are those of `format`: grey, or an nv
-  // format of the same chroma ratio.
-  static bool Takes(const JpegHeader& header, PixelFormat format);
+  // format of the same chroma ratio (after shrinking).
+  static bool Takes(const JpegHeader& header, PixelFormat format, int shrink);
 
   // REQUIRES: Takes(header, format).
   // Errors: as JpegStripDecoder::Begin.

@@ -145,7 +145,7 @@ Samples DecodeByLibrary(const Bytes& file, bool grey, bool fancy) {
   return out;
 }
 
-RawPlanes RawPlanesByLibrary(const Bytes& file) {
+RawPlanes RawPlanesByLibrary(const Bytes& file, int shrink) {
   jpeg_decompress_struct library = {};
   jpeg_error_mgr errors = {};
   library.err = jpeg_std_error(&errors);  // exits on an error
@@ -155,6 +155,8 @@ RawPlanes RawPlanesByLibrary(const Bytes& file) {
   jpeg_read_header(&library, TRUE);
   library.out_color_space = library.jpeg_color_space;
   library.raw_data_out = TRUE;
+  library.scale_num = static_cast<unsigned>(DCTSIZE / shrink);
+  library.scale_denom = DCTSIZE;
   library.dct_method = JDCT_ISLOW;
   jpeg_start_decompress(&library);
   const auto count = static_cast<size_t>(library.num_components);
@@ -166,7 +168,8 @@ RawPlanes RawPlanesByLibrary(const Bytes& file) {
   for (size_t c = 0; c < count; ++c) {
     const jpeg_component_info& info = library.comp_info[c];
     const size_t row_bytes = size_t{info.width_in_blocks} * DCTSIZE;
-    const auto strip_rows = static_cast<size_t>(info.v_samp_factor) * DCTSIZE;
+    const auto strip_rows =
+        static_cast<size_t>(info.v_samp_factor * info.DCT_scaled_size);
     strips[c].resize(row_bytes * strip_rows);
     for (size_t y = 0; y < strip_rows; ++y) {
       rows[c][y] = strips[c].data() + y * row_bytes;
@@ -176,10 +179,10 @@ RawPlanes RawPlanesByLibrary(const Bytes& file) {
   while (library.output_scanline < library.output_height) {
     jpeg_read_raw_data(
         &library, arrays.data(),
-        static_cast<JDIMENSION>(library.max_v_samp_factor * DCTSIZE));
+        static_cast<JDIMENSION>(library.max_v_samp_factor * DCTSIZE / shrink));
     for (size_t c = 0; c < count; ++c) {
       const jpeg_component_info& info = library.comp_info[c];
-      for (int y = 0; y < info.v_samp_factor * DCTSIZE; ++y) {
+      for (int y = 0; y < info.v_samp_factor * info.DCT_scaled_size; ++y) {
         if (planes.samples[c].size() ==
             size_t{info.downsampled_width} * info.downsampled_height) {
           break;

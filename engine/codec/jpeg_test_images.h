@@ -53,11 +53,12 @@ Samples TestCardRgb(int width, int height);
 Samples DecodeByLibrary(const Bytes& file, bool grey, bool fancy = true);
 
 // The coded samples of every component as jpeg_read_raw_data gives them, cut
-// to ceil(size * factor / largest factor). Aborts when it fails.
+// to ceil(size * factor / largest factor), at 1/shrink of the size. Aborts when
+// it fails.
 struct RawPlanes {
   std::array<Samples, 3> samples;
 };
-RawPlanes RawPlanesByLibrary(const Bytes& file);
+RawPlanes RawPlanesByLibrary(const Bytes& file, int shrink = 1);
 
 // Offset of the first segment with `marker` (FF xx), walking by lengths up to
 // the first scan. Aborts when there is none.

@@ -191,7 +191,8 @@ bool AddJpegEncodes(const std::string& data, const AddBenchCase& add) {
 // W4: JPEG bytes to a letterboxed 640x640 planar f32 tensor.
 bool AddLetterbox(const std::string& name, const Bytes& file,
                   const ConvertSpec& spec, Engine& engine,
-                  const AddBenchCase& add) {
+                  const AddBenchCase& add,
+                  DecodeScaling scaling = DecodeScaling::kFull) {
   struct Work {
     ConvertPlan plan;
     DecodeOptions decode;
@@ -210,12 +211,14 @@ bool AddLetterbox(const std::string& name, const Bytes& file,
   work->decode.fancy_chroma = spec.chroma != ChromaUpsampling::kReplicate;
   work->buffer =
       *AllocateBuffer(AllocatorKind::kHeap, RequiredBytes(to), "bench");
-  add(name, [file, work, &engine] {
+  add(name, [file, work, scaling, &engine] {
     PictureBuffers out;
     out.buffers[0] = work->buffer.get();
     out.count = 1;
     WorkReport report;
-    if (!engine.DecodeAndConvert(file, work->decode, work->plan, out, report)
+    if (!engine
+             .DecodeAndConvert(file, work->decode, work->plan, out, report,
+                               scaling)
              .ok()) {
       abort();
     }
@@ -234,6 +237,8 @@ bool AddFusedCases(const std::string& data, Engine& engine,
   spec.filter = Filter::kBilinear;
   bool good = AddLetterbox("W4/preprocd_bilinear", file, spec, engine, add);
   good &= AddLetterbox("W4/preprocd_bilinear_4k", large, spec, engine, add);
+  good &= AddLetterbox("W4/preprocd_bilinear_fast_scale", file, spec, engine,
+                       add, DecodeScaling::kFast);
   spec.chroma = ChromaUpsampling::kReplicate;
   good &=
       AddLetterbox("W4/preprocd_bilinear_replicate", file, spec, engine, add);
