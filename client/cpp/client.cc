@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -33,6 +34,14 @@ absl::StatusOr<DirectChannel::Reply> SessionState::CallDirect(
   return direct->Call(field_number, body, fds, timeout, on_progress);
 }
 
+GrpcCalls* SessionState::LargeCalls() {
+  if (grpc_target.empty()) return nullptr;
+  std::call_once(large_once_, [this] {
+    large_ = std::make_unique<GrpcCalls>(grpc_target, welcome.token());
+  });
+  return large_.get();
+}
+
 }  // namespace internal
 
 inline namespace client_v1 {
@@ -51,21 +60,42 @@ absl::Status UnexpectedReply(const ServerFrame& frame) {
       ", which is not the reply of this call"));
 }
 
-// The reply of an operation, by whichever transport the session uses.
+// A request, or a reply that was refused, that is larger than a frame.
+template <typename Request>
+bool FitsAFrame(const Request& request) {
+  constexpr size_t kMostAround = 64;
+  return request.ByteSizeLong() + kMostAround <= kMaxFrameBytes;
+}
+
+bool ReplyWasTooLarge(const absl::Status& status) {
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  return detail && detail->reason == ErrorReason::kTooLarge &&
+         detail->limit == absl::StrCat(kMaxFrameBytes);
+}
+
+// The reply of an operation, by whichever transport the session uses; by gRPC
+// when it does not fit into frames (operations may be repeated: they write the
+// same bytes again).
 template <typename Request>
 auto Invoke(SessionState& state, const Request& request, absl::Duration timeout)
     -> absl::StatusOr<typename internal::Wire<Request>::Reply> {
   using Wire = internal::Wire<Request>;
   timeout = state.TimeoutOr(timeout);
-  if (state.grpc != nullptr) {
-    typename Wire::Reply reply;
-    RETURN_IF_ERROR(state.grpc->Call(request, &reply, timeout));
-    return reply;
+  internal::GrpcCalls* calls = state.grpc.get();
+  if (calls == nullptr && !FitsAFrame(request)) calls = state.LargeCalls();
+  if (calls == nullptr) {
+    absl::StatusOr<internal::DirectChannel::Reply> answer =
+        state.CallDirect(Wire::kField, request, {}, timeout);
+    if (answer.ok()) {
+      if (!(answer->frame.*Wire::kHas)()) return UnexpectedReply(answer->frame);
+      return std::move(*(answer->frame.*Wire::kMutable)());
+    }
+    if (ReplyWasTooLarge(answer.status())) calls = state.LargeCalls();
+    if (calls == nullptr) return answer.status();
   }
-  ASSIGN_OR_RETURN(internal::DirectChannel::Reply answer,
-                   state.CallDirect(Wire::kField, request, {}, timeout));
-  if (!(answer.frame.*Wire::kHas)()) return UnexpectedReply(answer.frame);
-  return std::move(*(answer.frame.*Wire::kMutable)());
+  typename Wire::Reply reply;
+  RETURN_IF_ERROR(calls->Call(request, &reply, timeout));
+  return reply;
 }
 
 absl::Status WriteAll(int fd, std::span<const std::byte> bytes) {
@@ -117,11 +147,13 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Connect(
   auto state = std::make_shared<SessionState>();
   state->call_timeout = options.call_timeout;
   RETURN_IF_ERROR(OpenDirect(*state, options));
+  std::string target = internal::UnixTarget(
+      absl::StrCat(ResolveRuntimeDir(options.runtime_dir), "/grpc.sock"));
   if (options.transport == Transport::kGrpc) {
-    state->grpc = std::make_unique<internal::GrpcCalls>(
-        internal::UnixTarget(
-            absl::StrCat(ResolveRuntimeDir(options.runtime_dir), "/grpc.sock")),
-        state->welcome.token());
+    state->grpc = std::make_unique<internal::GrpcCalls>(std::move(target),
+                                                        state->welcome.token());
+  } else {
+    state->grpc_target = std::move(target);
   }
   return std::unique_ptr<Session>(new Session(std::move(state)));
 }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
@@ -23,6 +24,7 @@ class SessionState {
  public:
   std::unique_ptr<DirectChannel> direct;  // absent for inline sessions
   std::unique_ptr<GrpcCalls> grpc;        // absent for direct ones
+  std::string grpc_target;                // of a direct session
   preproc::v1::Welcome welcome;
   absl::Duration call_timeout = absl::Seconds(60);
   std::atomic<uint64_t> next_buffer_id{1};
@@ -31,12 +33,20 @@ class SessionState {
     return timeout > absl::ZeroDuration() ? timeout : call_timeout;
   }
 
+  // gRPC for calls of a direct session that do not fit into a frame; connected
+  // by the first of them. Null when the session has no other way.
+  GrpcCalls* LargeCalls();
+
   // A call that only the direct socket carries.
   // Errors: kFailedPrecondition  this session has none
   absl::StatusOr<DirectChannel::Reply> CallDirect(
       int field_number, const google::protobuf::MessageLite& body,
       std::span<const int> fds, absl::Duration timeout,
       const DirectChannel::OnProgress& on_progress = nullptr);
+
+ private:
+  std::once_flag large_once_;
+  std::unique_ptr<GrpcCalls> large_;
 };
 
 }  // namespace preprocd::internal

@@ -695,6 +695,44 @@ class MasksTest(DaemonTest):
             self.assertFalse((changed & ~anywhere).sum() > 6)
             self.assertGreater(changed.sum(), 0.5 * anywhere.sum())
 
+    def test_results_above_a_frame_reach_preprocctl(self) -> None:
+        """Noise: run lengths far above what one packet carries."""
+        random = numpy.random.default_rng(3)
+        with tempfile.TemporaryDirectory() as folder:
+
+            def save(name: str, array) -> str:
+                path = os.path.join(folder, name)
+                numpy.save(path, array.astype(numpy.float32))
+                return path
+
+            boxes = numpy.tile([0.0, 0.0, 1.0, 1.0], (12, 1))
+            output = os.path.join(folder, "m.json")
+            done = subprocess.run(
+                [
+                    os.path.join(BIN_DIR, "preprocctl"),
+                    "--runtime-dir",
+                    self.daemon.folder,
+                    "mask",
+                    save("p.npy", random.normal(size=(160, 160, 4))),
+                    "--coefficients",
+                    save("c.npy", random.normal(size=(12, 4))),
+                    "--boxes",
+                    save("b.npy", boxes),
+                    "-o",
+                    output,
+                ],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=120,
+            )
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            with open(output, encoding="utf-8") as file:
+                masks = json.load(file)
+            self.assertEqual(len(masks), 12)
+            self.assertGreater(os.path.getsize(output), 1 << 16)
+            self.assertEqual(masks[0]["segmentation"]["size"], [160, 160])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -16,8 +16,7 @@
 // again to go on. Nothing throws.
 // Owns: its connections. Thread-safety: safe; several threads may call at
 // once, each waits for its own reply.
-// Limits: kMaxFrameBytes per request and kMaxRequestsInFlightPerSession over
-// the direct socket, kMaxInlineBytes of inline data.
+// Limits: kMaxRequestsInFlightPerSession, kMaxInlineBytes of inline data.
 #ifndef PREPROCD_CLIENT_H_
 #define PREPROCD_CLIENT_H_
 
@@ -40,7 +39,9 @@ namespace preprocd {
 inline namespace client_v1 {
 
 // The way that calls take. The direct socket is open in both cases: it is
-// the session, and it carries the descriptors.
+// the session, and it carries the descriptors. What does not fit into a frame
+// of the direct socket (a reply that does not fit is asked for once more)
+// goes by gRPC all the same.
 enum class Transport : uint8_t { kDirect, kGrpc };
 
 struct SessionOptions {
