@@ -115,6 +115,7 @@ absl::Status Daemon::State::Start() {
   EngineOptions engine_options;
   engine_options.backends = options.backends;
   engine_options.row_threads = options.row_threads;
+  engine_options.backend_settings = options.backend_settings;
   ASSIGN_OR_RETURN(engine, Engine::Create(engine_options));
   ASSIGN_OR_RETURN(sockets, OpenListenSockets(options.runtime_dir));
   sessions = std::make_unique<SessionTable>(options.limits, metrics);

@@ -145,8 +145,38 @@ absl::Status ReadLimits(const std::string& path, const toml::table& table,
   return reader.RefuseOthers();
 }
 
+// Keys and values of [gl] are SetGlSetting's; integers and booleans may be
+// written as such.
+absl::Status ReadGl(const std::string& path, const toml::table& table,
+                    GlSettings& settings) {
+  for (const auto& [key, node] : table) {
+    const std::string name(key.str());
+    std::string text;
+    if (const auto string = node.value_exact<std::string>()) {
+      text = *string;
+    } else if (const auto integer = node.value_exact<int64_t>()) {
+      text = absl::StrCat(*integer);
+    } else if (const auto boolean = node.value_exact<bool>()) {
+      text = *boolean ? "true" : "false";
+    } else {
+      return At(path, node, absl::StrCat("gl.", name),
+                "must be a string, an integer or a boolean");
+    }
+    const absl::Status set = SetGlSetting(name, text, settings);
+    if (!set.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ":", node.source().begin.line, ": ", set.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadTables(const std::string& path, TableReader& top,
                         DaemonOptions& o) {
+  ASSIGN_OR_RETURN(const toml::table* gl, top.Table("gl"));
+  if (gl != nullptr) {
+    RETURN_IF_ERROR(ReadGl(path, *gl, o.backend_settings.gl));
+  }
   ASSIGN_OR_RETURN(const toml::table* limits, top.Table("limits"));
   if (limits != nullptr) RETURN_IF_ERROR(ReadLimits(path, *limits, o));
   ASSIGN_OR_RETURN(const toml::table* threads, top.Table("threads"));
@@ -276,6 +306,9 @@ absl::StatusOr<ParsedOptions> ParseOptions(int argc, const char* const* argv) {
                       ? environment
                       : kDefaultRuntimeDir;
   o.arguments.assign(argv + 1, argv + argc);
+  RETURN_IF_ERROR(ApplyGlEnvironment(
+      [](const char* name) -> const char* { return getenv(name); },
+      o.backend_settings.gl));
   if (flags.config) {
     o.config_path = *flags.config;
     RETURN_IF_ERROR(ApplyConfigFile(*flags.config, o));
@@ -303,6 +336,7 @@ std::string KeysThatNeedRestart(const DaemonOptions& running,
   compare(running.runtime_dir, fresh.runtime_dir, "runtime_dir");
   compare(running.listen_tcp, fresh.listen_tcp, "listen_tcp");
   compare(running.backends, fresh.backends, "backends");
+  compare(running.backend_settings.gl == fresh.backend_settings.gl, true, "gl");
   compare(running.max_queued_jobs, fresh.max_queued_jobs, "limits.queued");
   compare(running.max_inline_bytes, fresh.max_inline_bytes,
           "limits.inline_bytes");

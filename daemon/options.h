@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/sessions/session.h"
+#include "engine/engine.h"
 
 namespace preprocd {
 
@@ -26,6 +27,7 @@ struct DaemonOptions {
   int cpu_threads = 0;  // 0 = one per core
   int row_threads = 0;  // 0 = one per core
   int64_t drain_timeout_ms = 10'000;
+  BackendSettings backend_settings;
 };
 
 struct ParsedOptions {

@@ -119,6 +119,10 @@ TEST_F(OptionsTest, WrongFilesNameKeyAndLine) {
       {"[drain]\ntimeout_ms = 3600001\n", ":2: drain.timeout_ms 3600001"},
       {"[thread]\ncpu = 1\n", ":1: thread is not a known key"},
       {"\nlog_level = 'loud'\n", ":2: log_level loud is not one of"},
+      {"[gl]\ntransfer = 'copy'\n", ":2: gl.transfer: \"copy\" is not auto"},
+      {"[gl]\nworkers = 9\n", ":2: gl.workers: \"9\" is not in 0..8"},
+      {"[gl]\nwork = 1\n", ":2: gl.work: no such setting"},
+      {"[gl]\nstall_ms = 1.5\n", ":2: gl.stall_ms must be a string"},
       {"a = = b\n", ":1: "},
   };
   for (const auto& c : cases) {

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/registry.h"
 #include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/error_detail.h"
@@ -235,7 +234,8 @@ Engine::~Engine() = default;
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
     const EngineOptions& options) {
   auto state = std::make_unique<State>(ThreadsOrCores(options.row_threads));
-  std::vector<std::unique_ptr<Converter>> all = MakeBackends();
+  std::vector<std::unique_ptr<Converter>> all =
+      MakeBackends(options.backend_settings);
   if (options.backends.empty()) {
     state->converters = std::move(all);
   }

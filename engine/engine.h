@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/backends/registry.h"
 #include "engine/codec/image_decoder.h"
 #include "engine/codec/image_encoder.h"
 #include "engine/convert/convert_plan.h"
@@ -30,6 +31,7 @@ struct EngineOptions {
   int row_threads = 0;
   // Backends to allow, best first; empty = all that are built in, by rank.
   std::vector<std::string> backends;
+  BackendSettings backend_settings;
 };
 
 // Encoded bytes in memory that nobody else can change (immutable buffer or a

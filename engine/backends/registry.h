@@ -6,13 +6,20 @@
 #include <memory>
 #include <vector>
 
+#include "engine/backends/gles/gl_settings.h"
 #include "engine/convert/converter.h"
 
 namespace preprocd {
 
+// What a configuration may decide about backends.
+struct BackendSettings {
+  GlSettings gl;
+};
+
 // All backends, by rank, those only used when forced last. A backend that
 // cannot run here is in the list too, unavailable, with its reason.
-std::vector<std::unique_ptr<Converter>> MakeBackends();
+std::vector<std::unique_ptr<Converter>> MakeBackends(
+    const BackendSettings& settings = {});
 
 }  // namespace preprocd
 

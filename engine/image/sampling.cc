@@ -70,11 +70,40 @@ double PillowSupport(Filter filter) {
   }
 }
 
-AxisTaps MakeTaps(int source_extent, int destination_extent, int count) {
+double ScaledSupport(Filter filter, double scale) {
+  return PillowSupport(filter) * std::max(scale, 1.0);
+}
+
+// Source samples per destination sample, were the source endless.
+int UnboundedTapCount(Filter filter, int source_extent, int destination_extent,
+                      bool area_blends) {
+  const double scale = static_cast<double>(source_extent) / destination_extent;
+  switch (filter) {
+    case Filter::kNearest:
+      return 1;
+    case Filter::kUnspecified:
+    case Filter::kBilinear:
+      return 2;
+    case Filter::kArea:
+      return !area_blends && source_extent > destination_extent
+                 ? static_cast<int>(std::ceil(scale)) + 1
+                 : 2;
+    case Filter::kBicubic:
+      return 4;
+    case Filter::kBilinearAa:
+    case Filter::kBicubicAa:
+    case Filter::kLanczos3:
+      break;
+  }
+  return static_cast<int>(std::ceil(ScaledSupport(filter, scale))) * 2 + 1;
+}
+
+AxisTaps MakeTaps(Filter filter, int source_extent, int destination_extent,
+                  bool area_blends = false) {
   AxisTaps taps;
   taps.source_extent = source_extent;
   taps.destination_extent = destination_extent;
-  taps.count = std::min(count, source_extent);
+  taps.count = TapCount(filter, source_extent, destination_extent, area_blends);
   taps.first.resize(static_cast<size_t>(destination_extent));
   taps.weights.assign(
       static_cast<size_t>(destination_extent) * static_cast<size_t>(taps.count),
@@ -98,7 +127,7 @@ void SetFirst(AxisTaps& taps, int d, int first) {
 }
 
 AxisTaps NearestTaps(int source_extent, int destination_extent) {
-  AxisTaps taps = MakeTaps(source_extent, destination_extent, 1);
+  AxisTaps taps = MakeTaps(Filter::kNearest, source_extent, destination_extent);
   for (int d = 0; d < destination_extent; ++d) {
     taps.first[static_cast<size_t>(d)] =
         NearestIndex(d, source_extent, destination_extent);
@@ -108,7 +137,8 @@ AxisTaps NearestTaps(int source_extent, int destination_extent) {
 }
 
 AxisTaps BilinearTaps(int source_extent, int destination_extent) {
-  AxisTaps taps = MakeTaps(source_extent, destination_extent, 2);
+  AxisTaps taps =
+      MakeTaps(Filter::kBilinear, source_extent, destination_extent);
   const double scale = static_cast<double>(source_extent) / destination_extent;
   for (int d = 0; d < destination_extent; ++d) {
     const double s = (d + 0.5) * scale - 0.5;
@@ -124,7 +154,8 @@ AxisTaps BilinearTaps(int source_extent, int destination_extent) {
 // What INTER_AREA does when an axis grows: a linear blend only where a
 // destination pixel straddles two source pixels.
 AxisTaps AreaBlendTaps(int source_extent, int destination_extent) {
-  AxisTaps taps = MakeTaps(source_extent, destination_extent, 2);
+  AxisTaps taps =
+      MakeTaps(Filter::kArea, source_extent, destination_extent, true);
   const double scale = static_cast<double>(source_extent) / destination_extent;
   const double inverse =
       static_cast<double>(destination_extent) / source_extent;
@@ -141,8 +172,7 @@ AxisTaps AreaBlendTaps(int source_extent, int destination_extent) {
 
 AxisTaps AreaAverageTaps(int source_extent, int destination_extent) {
   const double scale = static_cast<double>(source_extent) / destination_extent;
-  AxisTaps taps = MakeTaps(source_extent, destination_extent,
-                           static_cast<int>(std::ceil(scale)) + 1);
+  AxisTaps taps = MakeTaps(Filter::kArea, source_extent, destination_extent);
   for (int d = 0; d < destination_extent; ++d) {
     const double begin = d * scale;
     const double end =
@@ -160,7 +190,7 @@ AxisTaps AreaAverageTaps(int source_extent, int destination_extent) {
 }
 
 AxisTaps BicubicTaps(int source_extent, int destination_extent) {
-  AxisTaps taps = MakeTaps(source_extent, destination_extent, 4);
+  AxisTaps taps = MakeTaps(Filter::kBicubic, source_extent, destination_extent);
   const double scale = static_cast<double>(source_extent) / destination_extent;
   for (int d = 0; d < destination_extent; ++d) {
     const double s = (d + 0.5) * scale - 0.5;
@@ -177,9 +207,8 @@ AxisTaps BicubicTaps(int source_extent, int destination_extent) {
 AxisTaps PillowTaps(Filter filter, int source_extent, int destination_extent) {
   const double scale = static_cast<double>(source_extent) / destination_extent;
   const double filter_scale = std::max(scale, 1.0);
-  const double support = PillowSupport(filter) * filter_scale;
-  AxisTaps taps = MakeTaps(source_extent, destination_extent,
-                           static_cast<int>(std::ceil(support)) * 2 + 1);
+  const double support = ScaledSupport(filter, scale);
+  AxisTaps taps = MakeTaps(filter, source_extent, destination_extent);
   for (int d = 0; d < destination_extent; ++d) {
     const double center = (d + 0.5) * scale;
     const int first = std::max(0, static_cast<int>(center - support + 0.5));
@@ -232,6 +261,13 @@ bool RoundsBetweenAxes(Filter filter, ColorFamily source) {
 
 double WeightBetweenAxes(double weight) {
   return std::round(weight * 0x1p22) * 0x1p-22;
+}
+
+int TapCount(Filter filter, int source_extent, int destination_extent,
+             bool area_blends) {
+  return std::min(
+      UnboundedTapCount(filter, source_extent, destination_extent, area_blends),
+      source_extent);
 }
 
 AxisTaps ComputeTaps(Filter filter, int source_extent, int destination_extent,

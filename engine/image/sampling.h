@@ -73,6 +73,10 @@ struct AxisTaps {
 AxisTaps ComputeTaps(Filter filter, int source_extent, int destination_extent,
                      bool area_blends = false);
 
+// The `count` of those taps, without computing them.
+int TapCount(Filter filter, int source_extent, int destination_extent,
+             bool area_blends = false);
+
 // Chroma at luma position x (0-based luma index) of a plane subsampled by
 // 2^shift along this axis: two taps (index, weight); replicate gives one tap
 // x >> shift with weight 1; fancy is the centred triangle of libjpeg:

@@ -58,6 +58,7 @@ TEST(SamplingTest, WeightsSumToOneAndStayInside) {
                                {1079, 360},
                                {640, 641}}) {
       const AxisTaps taps = ComputeTaps(filter, s, d);
+      EXPECT_EQ(taps.count, TapCount(filter, s, d));
       ASSERT_LE(taps.count, s);
       for (int i = 0; i < d; ++i) {
         const int first = taps.first[static_cast<size_t>(i)];

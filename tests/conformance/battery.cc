@@ -21,7 +21,7 @@ namespace {
 constexpr std::byte kGuard{0xa5};
 constexpr uint64_t kGuardBytes = 64;
 
-// A picture in heap memory: every plane behind guard bytes, strides padded,
+// A picture: every plane behind guard bytes, strides padded,
 // everything filled with the guard value; the planes in one buffer or, as
 // multi-planar cameras deliver them, in one each.
 struct Picture {
@@ -48,7 +48,7 @@ struct Picture {
 };
 
 Picture MakePicture(PixelFormat format, DType dtype, Size size,
-                    uint64_t padding, bool split) {
+                    uint64_t padding, bool split, AllocatorKind memory) {
   Picture picture;
   picture.desc = *MakeImageDesc(format, dtype, size.width, size.height);
   const auto element = static_cast<uint64_t>(DTypeSize(dtype));
@@ -64,8 +64,7 @@ Picture MakePicture(PixelFormat format, DType dtype, Size size,
         kGuardBytes;
   }
   for (const uint64_t bytes : sizes) {
-    picture.memory.push_back(
-        *AllocateBuffer(AllocatorKind::kHeap, bytes, "battery"));
+    picture.memory.push_back(*AllocateBuffer(memory, bytes, "battery"));
     std::ranges::fill(picture.bytes(picture.memory.size() - 1), kGuard);
   }
   return picture;
@@ -275,17 +274,17 @@ std::optional<std::string> Compare(const ConvertPlan& plan, double steps,
 
 std::optional<std::string> RunCase(Converter& backend, Converter& reference,
                                    RowPool& pool, const BatteryCase& c,
-                                   bool* declined) {
+                                   AllocatorKind memory, bool* declined) {
   // Two bits that follow no loop of the case list.
   const uint32_t split = c.seed * 2654435761U >> 30;
-  Picture source =
-      MakePicture(c.source, c.source_dtype, c.source_size, 5, (split & 1) != 0);
+  Picture source = MakePicture(c.source, c.source_dtype, c.source_size, 5,
+                               (split & 1) != 0, memory);
   source.desc.color = c.source_color;
   FillPicture(source, c.seed);
   Picture got = MakePicture(c.destination, c.dtype, c.destination_size, 3,
-                            (split & 2) != 0);
+                            (split & 2) != 0, memory);
   Picture expected = MakePicture(c.destination, c.dtype, c.destination_size, 3,
-                                 (split & 2) != 0);
+                                 (split & 2) != 0, memory);
   absl::StatusOr<ConvertPlan> plan =
       PlanConvert(source.desc, got.desc, c.spec, false);
   if (!plan.ok()) {
@@ -555,13 +554,13 @@ std::vector<BatteryCase> AllCases() {
 
 BatteryResult RunBattery(Converter& backend, Converter& reference,
                          const std::vector<BatteryCase>& cases,
-                         size_t max_failures) {
+                         size_t max_failures, AllocatorKind memory) {
   BatteryResult result;
   RowPool pool(2);
   for (const BatteryCase& c : cases) {
     bool declined = false;
     const std::optional<std::string> failure =
-        RunCase(backend, reference, pool, c, &declined);
+        RunCase(backend, reference, pool, c, memory, &declined);
     if (failure) {
       result.failures.push_back(absl::StrCat(c.Name(), ": ", *failure));
       if (result.failures.size() >= max_failures) break;

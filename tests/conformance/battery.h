@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/convert/converter.h"
+#include "engine/memory/allocator.h"
 
 namespace preprocd {
 
@@ -36,10 +37,12 @@ struct BatteryResult {
   std::vector<std::string> failures;
 };
 
-// Runs `cases` on `backend`; stops collecting after `max_failures`.
+// Runs `cases` on `backend`, on pictures in memory of kind `memory`; stops
+// collecting after `max_failures`.
 BatteryResult RunBattery(Converter& backend, Converter& reference,
                          const std::vector<BatteryCase>& cases,
-                         size_t max_failures);
+                         size_t max_failures,
+                         AllocatorKind memory = AllocatorKind::kHeap);
 
 }  // namespace preprocd
 

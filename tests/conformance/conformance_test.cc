@@ -35,6 +35,8 @@ TEST(ConformanceTest, EveryAvailableBackendMatchesTheReference) {
   for (const std::unique_ptr<Converter>& backend : MakeBackends()) {
     const Capabilities& c = backend->capabilities();
     const std::string name(c.name);
+    // gl_conformance_test runs it every way it has.
+    if (c.name == "gl") continue;
     if (!c.available) {
       printf("backend %s skipped: %s\n", name.c_str(), c.detail.c_str());
       continue;
@@ -64,7 +66,7 @@ TEST(ConformanceTest, RandomRequestsMatchTheReference) {
   }
   for (const std::unique_ptr<Converter>& backend : MakeBackends()) {
     const Capabilities& c = backend->capabilities();
-    if (!c.available || c.name == "reference") continue;
+    if (!c.available || c.name == "reference" || c.name == "gl") continue;
     const BatteryResult result = RunBattery(*backend, *reference, cases, 20);
     EXPECT_TRUE(result.failures.empty())
         << c.name << ":\n"

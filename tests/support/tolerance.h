@@ -37,6 +37,13 @@ inline constexpr ToleranceRow kTolerances[] = {
     {"cpu", OperationClass::kFraction, 0.0005,
      "float sums and coefficients; the battery stays below 0.0001, and more "
      "taps sum up more rounding"},
+    {"gl", OperationClass::kCopy, 0, "texels are fetched, elements looked up"},
+    {"gl", OperationClass::kNearest, 0,
+     "texels are fetched, elements looked up"},
+    {"gl", OperationClass::kFiltered, 1,
+     "sums of floats may fall on the other side of a rounding tie"},
+    {"gl", OperationClass::kFraction, 0.002,
+     "sums of floats and coefficients; targets of 32 bits in between"},
 };
 
 inline std::optional<double> ToleranceOf(absl::string_view backend,
