@@ -20,7 +20,12 @@
 namespace preprocd {
 namespace {
 
-constexpr size_t kFirstBytes = 64 << 10;
+// First room for the file: two bits a pixel, what photographs need at quality
+// 90, within bounds; more is doubled.
+constexpr size_t kPixelsPerByte = 4;
+constexpr size_t kMinFirstBytes = 16 << 10;
+constexpr size_t kMaxFirstBytes = 4 << 20;
+constexpr int kRowsAtOnce = 16;
 constexpr int kNvRows = 2 * DCTSIZE;  // luma rows of one 4:2:0 MCU row
 
 // libjpeg leaves an error by longjmp to Guarded, so nothing that it may jump
@@ -56,6 +61,7 @@ class JpegWriter {
   void StageChroma(const ConstImageView& picture, int first, size_t row_bytes);
 
   std::vector<std::byte>& out_;
+  size_t first_bytes_ = kMinFirstBytes;
   jpeg_compress_struct library_ = {};
   jpeg_error_mgr errors_ = {};
   jpeg_destination_mgr destination_ = {};
@@ -81,7 +87,7 @@ bool JpegWriter::Guarded(absl::FunctionRef<void()> step) {
 // Makes room behind the first `used` bytes and points the library at it.
 bool JpegWriter::Grow(size_t used) {
   try {
-    out_.resize(std::max(kFirstBytes, used * 2));
+    out_.resize(std::max(first_bytes_, used * 2));
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -144,8 +150,12 @@ bool JpegWriter::Start(const ConstImageView& picture,
   destination_.init_destination = OnInit;
   destination_.empty_output_buffer = OnFull;
   destination_.term_destination = OnTerm;
-  if (!Grow(0)) return false;
   const ImageDesc& desc = picture.desc;
+  const size_t pixels =
+      static_cast<size_t>(desc.width) * static_cast<size_t>(desc.height);
+  first_bytes_ =
+      std::clamp(pixels / kPixelsPerByte, kMinFirstBytes, kMaxFirstBytes);
+  if (!Grow(0)) return false;
   return Guarded([&] {
     jpeg_create_compress(&library_);
     library_.dest = &destination_;
@@ -164,12 +174,17 @@ bool JpegWriter::Start(const ConstImageView& picture,
 }
 
 bool JpegWriter::WriteRows(const ConstImageView& picture) {
+  std::array<JSAMPROW, kRowsAtOnce> rows = {};
   return Guarded([&] {
-    for (int y = 0; y < picture.desc.height; ++y) {
-      // The library's interface is not const; it only reads.
-      auto* row = const_cast<JSAMPROW>(
-          reinterpret_cast<const JSAMPLE*>(picture.row(0, y)));
-      jpeg_write_scanlines(&library_, &row, 1);
+    for (int y = 0; y < picture.desc.height; y += kRowsAtOnce) {
+      const int count = std::min(kRowsAtOnce, picture.desc.height - y);
+      for (int i = 0; i < count; ++i) {
+        // The library's interface is not const; it only reads.
+        rows[static_cast<size_t>(i)] = const_cast<JSAMPROW>(
+            reinterpret_cast<const JSAMPLE*>(picture.row(0, y + i)));
+      }
+      jpeg_write_scanlines(&library_, rows.data(),
+                           static_cast<JDIMENSION>(count));
     }
   });
 }
@@ -223,8 +238,17 @@ bool JpegWriter::WriteNv(const ConstImageView& picture) {
   }
   std::array<JSAMPARRAY, 3> planes = {luma_.data(), chroma_[0].data(),
                                       chroma_[1].data()};
+  std::array<JSAMPROW, kNvRows> in_place = {};
   for (int y = 0; y < picture.desc.height; y += kNvRows) {
-    StageLuma(picture, y, luma_bytes);
+    // Whole blocks are read where they lie.
+    const bool whole =
+        luma_bytes == width && y + kNvRows <= picture.desc.height;
+    for (int i = 0; whole && i < kNvRows; ++i) {
+      in_place[static_cast<size_t>(i)] = const_cast<JSAMPROW>(
+          reinterpret_cast<const JSAMPLE*>(picture.row(0, y + i)));
+    }
+    if (!whole) StageLuma(picture, y, luma_bytes);
+    planes[0] = whole ? in_place.data() : luma_.data();
     StageChroma(picture, y / 2, chroma_bytes);
     const bool written = Guarded(
         [&] { jpeg_write_raw_data(&library_, planes.data(), kNvRows); });
