@@ -231,6 +231,22 @@ TEST(PeekTest, StandaloneMarkersHaveNoLength) {
             DecodeTo(main, PixelFormat::kRgb));
 }
 
+TEST(PeekTest, TablesMayStandBeforeTheFrame) {
+  const Bytes main = SmallJpeg();
+  const size_t table = FindSegment(main, 0xC4);
+  const size_t size = 2 + (std::to_integer<size_t>(main[table + 2]) << 8 |
+                           std::to_integer<size_t>(main[table + 3]));
+  const Bytes segment(main.begin() + static_cast<ptrdiff_t>(table),
+                      main.begin() + static_cast<ptrdiff_t>(table + size));
+  Bytes moved = main;
+  moved.erase(moved.begin() + static_cast<ptrdiff_t>(table),
+              moved.begin() + static_cast<ptrdiff_t>(table + size));
+  moved = WithInserted(moved, FindSegment(moved, 0xC0), segment);
+  EXPECT_EQ(PeekImage(moved)->width, PeekImage(main)->width);
+  EXPECT_EQ(DecodeTo(moved, PixelFormat::kRgb),
+            DecodeTo(main, PixelFormat::kRgb));
+}
+
 TEST(PeekTest, LosslessHierarchicalAndTwelveBitAreNamed) {
   Bytes file = SmallJpeg();
   const size_t frame = FindSegment(file, 0xC0);

@@ -63,6 +63,10 @@ void WarnOfMetadata(const EncodedFile& file,
     warnings.push_back(
         absl::StrCat(jpeg ? "JPEG" : "PNG", " has a malformed EXIF block"));
   }
+  if (jpeg && file.jpeg.avi_field != 0) {
+    warnings.push_back(absl::StrCat("JPEG is field ", file.jpeg.avi_field,
+                                    " of an interlaced AVI1 picture"));
+  }
   if (jpeg && file.jpeg.has_broken_icc) {
     warnings.push_back("JPEG has a broken ICC profile");
   }

@@ -387,6 +387,18 @@ TEST(HuffmanTest, MotionJpegFramesWithoutTables) {
   EXPECT_EQ(DecodeTo(partial, PixelFormat::kRgb), expected);
 }
 
+TEST(HuffmanTest, FieldsOfAviFramesAreTold) {
+  const Bytes file = WithoutSegments(ColorFile(Recipe(64, 48, 2, 1)), 0xC4);
+  const Samples expected = DecodeTo(file, PixelFormat::kRgb);
+  for (int polarity = 0; polarity <= 2; ++polarity) {
+    std::vector<int> body = {'A', 'V', 'I', '1', polarity, 0};
+    body.resize(14);
+    const Bytes avi = WithInserted(file, 2, Segment(0xE0, body));
+    EXPECT_EQ(DecodeTo(avi, PixelFormat::kRgb), expected);
+    EXPECT_EQ(TryDecode(avi)->warnings.size(), polarity == 0 ? 0u : 1u);
+  }
+}
+
 TEST(HuffmanTest, ProgressiveWithoutTablesIsCorrupt) {
   JpegRecipe recipe = Recipe(32, 32, 2, 2);
   recipe.progressive = true;

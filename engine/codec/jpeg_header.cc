@@ -146,6 +146,10 @@ class HeaderWalk {
         StartsWith(body, absl::string_view("JFIF\0", 5))) {
       header_.has_jfif = true;
     }
+    if (marker == kApp0 && body.size() >= 5 && StartsWith(body, "AVI1")) {
+      const int polarity = Read8(body, 4);
+      header_.avi_field = polarity <= 2 ? polarity : 0;
+    }
     if (marker == kApp1 && header_.exif.empty() &&
         StartsWith(body, absl::string_view("Exif\0", 5))) {
       if (body.size() > 6) header_.exif = body.subspan(6);

@@ -39,6 +39,9 @@ struct JpegHeader {
   bool extended = false;  // SOF1
   JpegColor color = JpegColor::kGrey;
   bool has_jfif = false;
+  // Motion JPEG of AVI files: the frame is one field of an interlaced picture
+  // (1: odd lines, 2: even lines), 0: a whole frame or not said.
+  int avi_field = 0;
   bool has_adobe = false;
   int adobe_transform = 0;
   // TIFF block of the first EXIF segment; empty when there is none.

@@ -1,4 +1,5 @@
-// libjpeg-turbo's own headers, in the one order in which they compile.
+// libjpeg-turbo's own headers, in the one order in which they compile; with
+// the marker reader's state, which alone tells of bytes that were dropped.
 // Included by jpeg_*.cc only. Thread-safety: safe (declarations).
 #ifndef ENGINE_CODEC_JPEG_LIBRARY_H_
 #define ENGINE_CODEC_JPEG_LIBRARY_H_
@@ -8,6 +9,7 @@
 #include <cstddef>
 #include <cstdio>
 
+#define JPEG_INTERNALS
 #include <jpeglib.h>
 #include <jerror.h>
 // clang-format on

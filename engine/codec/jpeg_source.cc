@@ -92,7 +92,12 @@ void JpegSource::CheckScansComplete() {
 }
 
 bool JpegSource::Finish(const JpegHeader& header) {
-  const bool finished = Guarded([this] { jpeg_finish_decompress(&library_); });
+  const bool finished = Guarded([this] {
+    jpeg_finish_decompress(&library_);
+    // Bytes that were already in the bit buffer when their marker came up are
+    // dropped without a message.
+    if (library_.marker->discarded_bytes != 0) ++stray_places_;
+  });
   // Arithmetic decoding takes zeros behind the end without a word, so a file
   // without its end marker cannot be told from one that was cut.
   if (ended_ && header.arithmetic) {
@@ -132,7 +137,8 @@ void JpegSource::AppendNotes(std::vector<std::string>& notes) const {
     notes.push_back(kNoEndNote);
   }
   if (stray_places_ > 0) {
-    notes.push_back(absl::StrCat("JPEG has stray bytes before ", stray_places_,
+    notes.push_back(absl::StrCat("JPEG has stray bytes before at least ",
+                                 stray_places_,
                                  " of its markers; they were skipped"));
   }
   if (odd_adobe_transform_) {

@@ -14,7 +14,8 @@ import zlib
 
 import numpy
 from daemon_fixture import BIN_DIR, DaemonTest
-from pictures import make_picture
+from direct_client import DirectClient
+from pictures import inline_request, make_picture
 from PIL import Image
 
 
@@ -175,6 +176,22 @@ class CodecToolsTest(DaemonTest):
                 numpy.abs(got - expected.astype(int)).max(), 1
             )
 
+    def test_a_camera_with_stray_bytes_floods_no_log(self) -> None:
+        content = cjpeg(make_picture(64, 64), "-sample", "2x2", "-restart", "1")
+        for marker in range(0xD0, 0xD8):
+            content = content.replace(
+                bytes([0xFF, marker]), bytes([1, 2, 3, 0xFF, marker])
+            )
+        request = inline_request(content, 16, 16)
+        before = len(self.daemon.log())
+        with DirectClient(self.daemon.direct_path) as client:
+            for _ in range(1000):
+                reply = client.convert(request)
+                self.assertEqual(len(reply.inline_bytes), 16 * 16 * 3)
+                self.assertTrue(reply.report.warnings)
+        lines = self.daemon.log()[before:].count("\n")
+        self.assertLess(lines, 20)
+
     def test_damage_is_never_silent(self) -> None:
         picture = make_picture(96, 80, seed=2)
         source = random.Random(20261201)
@@ -250,6 +267,7 @@ class PngToolsTest(CodecToolsTest):
     test_replicated_chroma_is_nosmooth = None
     test_fast_scale_is_djpegs_scale = None
     test_damage_is_never_silent = None
+    test_a_camera_with_stray_bytes_floods_no_log = None
 
     def passes(self, content: bytes) -> bool:
         path = os.path.join(self.folder, "checked.png")
