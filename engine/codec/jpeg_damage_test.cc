@@ -171,6 +171,30 @@ TEST(RestartTest, FewStrayBytesBeforeMarkersAreAWarning) {
             ErrorReason::kImageCorrupt);
 }
 
+// Each place is judged by itself, however many there are.
+TEST(RestartTest, FewStrayBytesBeforeManyMarkersAreAWarning) {
+  JpegRecipe recipe;
+  recipe.width = recipe.height = 320;
+  recipe.sampling = {Luma(2, 2), Luma(1, 1), Luma(1, 1)};
+  recipe.restart_interval = 3;
+  const Bytes file = MakeJpeg(recipe, TestCardRgb(320, 320));
+  const Samples expected = DecodeTo(file, PixelFormat::kRgb);
+  const size_t scan = FindSegment(file, 0xDA);
+  for (size_t count = 1; count <= 9; ++count) {
+    Bytes stray;
+    for (size_t i = 0; i < file.size(); ++i) {
+      const bool restart = i > scan && file[i] == std::byte{0xFF} &&
+                           (file[i + 1] & std::byte{0xF8}) == std::byte{0xD0};
+      if (restart) stray.insert(stray.end(), count, std::byte{0x12});
+      stray.push_back(file[i]);
+    }
+    const auto result = TryDecode(stray);
+    ASSERT_TRUE(result.ok()) << count << " " << result.status();
+    EXPECT_EQ(result->warnings.size(), 1u) << count;
+    EXPECT_EQ(DecodeTo(stray, PixelFormat::kRgb), expected) << count;
+  }
+}
+
 TEST(RestartTest, MarkersWithoutTheirIntervalAreCorrupt) {
   JpegRecipe recipe;
   recipe.width = recipe.height = 64;

@@ -51,6 +51,8 @@ bool JpegSource::Open(std::span<const std::byte> bytes,
     jpeg_create_decompress(&library_);
     library_.src = &source_;
     library_.progress = &progress_;
+    read_restart_ = library_.marker->read_restart_marker;
+    library_.marker->read_restart_marker = OnRestart;
   });
 }
 
@@ -94,8 +96,7 @@ void JpegSource::CheckScansComplete() {
 bool JpegSource::Finish(const JpegHeader& header) {
   const bool finished = Guarded([this] {
     jpeg_finish_decompress(&library_);
-    // Bytes that were already in the bit buffer when their marker came up are
-    // dropped without a message.
+    // See OnRestart; here for the end marker.
     if (library_.marker->discarded_bytes != 0) ++stray_places_;
   });
   // Arithmetic decoding takes zeros behind the end without a word, so a file
@@ -243,6 +244,17 @@ void JpegSource::OnSkip(j_decompress_ptr library, long count) {
   if (self.ended_) return;
   self.source_.next_input_byte += left;
   self.source_.bytes_in_buffer -= left;
+}
+
+// Bytes that were already in the bit buffer when their marker came up are
+// dropped without a message, and counted to the next place that has one.
+boolean JpegSource::OnRestart(j_decompress_ptr library) {
+  JpegSource& self = Of(reinterpret_cast<j_common_ptr>(library));
+  if (library->unread_marker != 0 && library->marker->discarded_bytes != 0) {
+    ++self.stray_places_;
+    library->marker->discarded_bytes = 0;
+  }
+  return self.read_restart_(library);
 }
 
 void JpegSource::OnProgress(j_common_ptr library) {

@@ -94,6 +94,7 @@ class JpegSource {
   static boolean OnFill(j_decompress_ptr library);
   static void OnSkip(j_decompress_ptr library, long count);
   static void OnProgress(j_common_ptr library);
+  static boolean OnRestart(j_decompress_ptr library);
 
   [[noreturn]] void Leave();
   void Classify(j_common_ptr library);
@@ -103,6 +104,7 @@ class JpegSource {
   jpeg_error_mgr errors_ = {};
   jpeg_source_mgr source_ = {};
   jpeg_progress_mgr progress_ = {};
+  jpeg_marker_parser_method read_restart_ = nullptr;  // the library's own
   jmp_buf jump_ = {};
   bool open_ = false;
   bool strict_ = true;
