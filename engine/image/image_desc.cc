@@ -81,7 +81,11 @@ absl::Status BeginError(int plane, uint64_t offset, std::optional<uint64_t> end,
                    end ? absl::StrCat(*end) : "an offset beyond 64 bits"));
 }
 
-absl::Status EndError(int plane, std::optional<uint64_t> end, uint64_t size) {
+// Says all that is needed to see whose reckoning is wrong: allocators pad
+// rows and heights in their own ways.
+absl::Status EndError(const ImageDesc& desc, int plane,
+                      std::optional<uint64_t> end, uint64_t size) {
+  const PlaneDesc& p = desc.planes[static_cast<size_t>(plane)];
   const std::string field = absl::StrCat("planes[", plane, "]");
   ErrorDetail detail;
   detail.reason = ErrorReason::kBufferTooSmall;
@@ -90,7 +94,9 @@ absl::Status EndError(int plane, std::optional<uint64_t> end, uint64_t size) {
   detail.limit = absl::StrCat(size);
   return MakeError(
       absl::StatusCode::kInvalidArgument, detail,
-      absl::StrCat(field, " ends at ",
+      absl::StrCat(field, " of ", GetPixelFormatInfo(desc.format).name, " ",
+                   desc.width, "x", desc.height, " from ", p.offset_bytes,
+                   " with stride ", p.stride_bytes, " ends at ",
                    end ? absl::StrCat(*end) : "an offset beyond 64 bits",
                    ", after the buffer's ", size, " bytes"));
 }
@@ -121,7 +127,7 @@ absl::Status ValidatePlane(const ImageDesc& desc, int plane,
   if (p.offset_bytes >= size) {
     return BeginError(plane, p.offset_bytes, end, size);
   }
-  if (!end || *end > size) return EndError(plane, end, size);
+  if (!end || *end > size) return EndError(desc, plane, end, size);
   return absl::OkStatus();
 }
 

@@ -183,8 +183,9 @@ TEST_P(ExporterTest, APlaneThatEndsOutsideIsRefusedWithSizes) {
   EXPECT_EQ(ReasonOf(late.status()), ErrorReason::kBufferTooSmall);
   EXPECT_THAT(FieldOf(late.status()), HasSubstr("planes[0]"));
   EXPECT_THAT(std::string(late.status().message()),
-              AllOf(HasSubstr(std::to_string(size)),
-                    HasSubstr(std::to_string(size + 1))));
+              AllOf(HasSubstr("rgba 64x48"), HasSubstr("stride 288"),
+                    HasSubstr("ends at " + std::to_string(size + 1)),
+                    HasSubstr(std::to_string(size) + " bytes")));
 
   v1::ConvertRequest request;
   *request.mutable_source()->mutable_buffer() = fits->ref();
@@ -277,6 +278,32 @@ TEST_P(ExporterTest, TheSameMemoryIsRecognisedAndARecycledNumberIsNot) {
   const CpuAccess copied(second->get(), false);
   Paint(layout, painted, 1);
   EXPECT_EQ(memcmp(copied.bytes().data(), painted.data(), painted.size()), 0);
+}
+
+// What was exported stays when its exporter goes, and the client with its
+// descriptor: the registration alone holds it.
+TEST_P(ExporterTest, ABufferOutlivesItsDevice) {
+  auto exporter = Open(GetParam());
+  if (exporter == nullptr) GTEST_SKIP() << "no " << ExporterName(GetParam());
+  const v1::ImageLayout layout = Picture(v1::PIXEL_FORMAT_RGBA, kWidth, kHeight,
+                                         {{0, 0, uint64_t{kWidth} * 4}});
+  Buffer source;
+  {
+    const auto fd = exporter->Export(kBytes, true);
+    ASSERT_TRUE(fd.ok()) << fd.status();
+    Paint(layout, CpuAccess(fd->get()).bytes(), 6);
+    auto registered = Register(fd->get(), layout, v1::BUFFER_ACCESS_READ);
+    ASSERT_TRUE(registered.ok()) << registered.status();
+    source = *std::move(registered);
+  }
+  exporter.reset();
+  auto result = session().CreateBuffer(kWidth * kHeight * 4, Tight(layout));
+  ASSERT_TRUE(result.ok()) << result.status();
+  const auto reply = Convert(source, *result);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  std::vector<uint8_t> painted(kWidth * kHeight * 4);
+  Paint(layout, painted, 6);
+  EXPECT_EQ(memcmp(result->bytes().data(), painted.data(), painted.size()), 0);
 }
 
 // One piece of memory seen as three pictures, one after the other.
