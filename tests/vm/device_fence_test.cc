@@ -37,10 +37,12 @@ bool HoldsPainting(std::span<const uint8_t> memory, int seed) {
                     memory.begin());
 }
 
-class FenceTest : public DeviceTest {
+class FenceTest : public DeviceTest,
+                  public ::testing::WithParamInterface<std::string> {
  protected:
   void SetUp() override {
     DeviceTest::SetUp();
+    if (!HasBackend(GetParam())) GTEST_SKIP() << "no backend " << GetParam();
     auto fenced = FencedBuffer::Create(kBytes);
     ASSERT_TRUE(fenced.ok()) << fenced.status();
     fenced_.emplace(*std::move(fenced));
@@ -56,7 +58,7 @@ class FenceTest : public DeviceTest {
   std::future<absl::Status> Begin(const Buffer& source,
                                   const Buffer& destination) {
     auto done = std::async(std::launch::async, [&] {
-      return Convert(source, destination).status();
+      return Convert(source, destination, GetParam()).status();
     });
     EXPECT_TRUE(Await([&] {
       const auto sessions = admin_->ListSessions();
@@ -82,7 +84,10 @@ class FenceTest : public DeviceTest {
   Buffer memory_;
 };
 
-TEST_F(FenceTest, ASourceIsReadAfterItsWriterIsDone) {
+INSTANTIATE_TEST_SUITE_P(Backends, FenceTest, ::testing::Values("cpu", "gl"),
+                         [](const auto& param) { return param.param; });
+
+TEST_P(FenceTest, ASourceIsReadAfterItsWriterIsDone) {
   { Paint(Grey(), CpuAccess(fenced_->fd()).bytes(), 1); }
   auto source = Register(fenced_->fd(), Grey());
   ASSERT_TRUE(source.ok()) << source.status();
@@ -100,7 +105,7 @@ TEST_F(FenceTest, ASourceIsReadAfterItsWriterIsDone) {
       {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, 2));
 }
 
-TEST_F(FenceTest, ADestinationIsWrittenAfterItsReadersAreDone) {
+TEST_P(FenceTest, ADestinationIsWrittenAfterItsReadersAreDone) {
   {
     const auto bytes = memory_.bytes();
     Paint(Grey(), {reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()}, 2);
@@ -119,12 +124,12 @@ TEST_F(FenceTest, ADestinationIsWrittenAfterItsReadersAreDone) {
   EXPECT_TRUE(HoldsPainting(device.bytes(), 2));
 }
 
-TEST_F(FenceTest, ReadersDoNotWaitForReaders) {
+TEST_P(FenceTest, ReadersDoNotWaitForReaders) {
   { Paint(Grey(), CpuAccess(fenced_->fd()).bytes(), 1); }
   auto source = Register(fenced_->fd(), Grey());
   ASSERT_TRUE(source.ok()) << source.status();
   ASSERT_TRUE(fenced_->Attach(/*writing=*/false).ok());
-  const absl::Status status = Convert(*source, memory_).status();
+  const absl::Status status = Convert(*source, memory_, GetParam()).status();
   EXPECT_TRUE(status.ok()) << status;
   // The fence was pending all the while: only then it can be signalled.
   EXPECT_TRUE(fenced_->Signal().ok());
@@ -132,7 +137,7 @@ TEST_F(FenceTest, ReadersDoNotWaitForReaders) {
 
 // The bound is the daemon's, not the kernel's: a device that hangs costs the
 // request, with a reason, and neither the daemon nor the next request.
-TEST_F(FenceTest, ADeviceThatHangsCostsOneRequest) {
+TEST_P(FenceTest, ADeviceThatHangsCostsOneRequest) {
   auto buffer = Register(fenced_->fd(), Grey());
   ASSERT_TRUE(buffer.ok()) << buffer.status();
   ASSERT_TRUE(fenced_->Attach(/*writing=*/true).ok());
@@ -140,8 +145,9 @@ TEST_F(FenceTest, ADeviceThatHangsCostsOneRequest) {
     const auto bytes = memory_.bytes();
     Paint(Grey(), {reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()}, 3);
   }
-  for (const absl::Status& status : {Convert(*buffer, memory_).status(),
-                                     Convert(memory_, *buffer).status()}) {
+  for (const absl::Status& status :
+       {Convert(*buffer, memory_, GetParam()).status(),
+        Convert(memory_, *buffer, GetParam()).status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
     EXPECT_EQ(ReasonOf(status), ErrorReason::kDmaBuf);
     EXPECT_THAT(std::string(status.message()), HasSubstr("fence"));
@@ -150,13 +156,13 @@ TEST_F(FenceTest, ADeviceThatHangsCostsOneRequest) {
   EXPECT_TRUE(HoldsPainting(
       {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, 3));
   ASSERT_TRUE(fenced_->Signal().ok());
-  EXPECT_TRUE(Convert(memory_, *buffer).ok());
+  EXPECT_TRUE(Convert(memory_, *buffer, GetParam()).ok());
   EXPECT_TRUE(HoldsPainting(CpuAccess(fenced_->fd(), false).bytes(), 3));
 }
 
 // A sync file carries the fence of one exporter's buffer to another's, as
 // explicit synchronisation does between devices.
-TEST_F(FenceTest, AnImportedSyncFileIsWaitedFor) {
+TEST_P(FenceTest, AnImportedSyncFileIsWaitedFor) {
   for (const ExporterKind kind :
        {ExporterKind::kHeap, ExporterKind::kUdmabuf}) {
     SCOPED_TRACE(ExporterName(kind));
@@ -188,17 +194,14 @@ TEST_F(FenceTest, AnImportedSyncFileIsWaitedFor) {
 
 // When the reply is there, the work on the destination is done: whoever asks
 // the kernel finds no fence that is still pending.
-TEST_F(FenceTest, NothingIsPendingAfterTheReply) {
+TEST_P(FenceTest, NothingIsPendingAfterTheReply) {
   auto destination = Register(fenced_->fd(), Grey());
   ASSERT_TRUE(destination.ok()) << destination.status();
-  for (const char* backend : {"cpu", "gl"}) {
-    if (!HasBackend(backend)) continue;
-    ASSERT_TRUE(Convert(memory_, *destination, backend).ok());
-    const auto sync_file = ExportSyncFile(fenced_->fd(), /*for_writing=*/true);
-    ASSERT_TRUE(sync_file.ok()) << sync_file.status();
-    pollfd waited = {sync_file->get(), POLLIN, 0};
-    EXPECT_EQ(poll(&waited, 1, 0), 1) << backend;
-  }
+  ASSERT_TRUE(Convert(memory_, *destination, GetParam()).ok());
+  const auto sync_file = ExportSyncFile(fenced_->fd(), /*for_writing=*/true);
+  ASSERT_TRUE(sync_file.ok()) << sync_file.status();
+  pollfd waited = {sync_file->get(), POLLIN, 0};
+  EXPECT_EQ(poll(&waited, 1, 0), 1);
 }
 
 class CaptureTest : public DeviceTest {

@@ -8,7 +8,9 @@ modprobe vgem || exit 1
 modprobe vivid n_devs=1 node_types=0x1 || exit 1
 
 mkdir --parents "$PREPROCD_RUNTIME_DIR"
-./preprocd --runtime-dir "$PREPROCD_RUNTIME_DIR" > /tmp/daemon.log 2>&1 &
+# Shaders are compiled under emulation, on the only device there is.
+PREPROCD_GL_DEVICE=software PREPROCD_GL_STALL_MS=100000 ./preprocd \
+  --runtime-dir "$PREPROCD_RUNTIME_DIR" > /tmp/daemon.log 2>&1 &
 daemon=$!
 for ((try = 0; try < 300; ++try)); do
   ./preprocctl status > /dev/null 2>&1 && break
