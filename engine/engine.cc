@@ -268,6 +268,16 @@ std::span<const Capabilities* const> Engine::backends() const {
   return state_->capability_pointers;
 }
 
+std::vector<BackendStatus> Engine::status() const {
+  std::vector<BackendStatus> all;
+  for (const std::unique_ptr<Converter>& converter : state_->converters) {
+    const Capabilities& c = converter->capabilities();
+    all.push_back(
+        {c.name, c.available, converter->health(), converter->counters()});
+  }
+  return all;
+}
+
 absl::StatusOr<ConvertPlan> Engine::Plan(const ImageDesc& source,
                                          const ImageDesc& destination,
                                          const ConvertSpec& spec,
@@ -306,11 +316,13 @@ absl::Status Engine::Convert(const ConvertPlan& plan,
                              WorkReport& report) {
   RETURN_IF_ERROR(
       CheckNoOverlap(plan.source, source, plan.destination, destination));
-  Converter* converter = state_->Find(plan.backend);
-  PREPROCD_ENSURE(converter != nullptr);
   const StageTimer timer(report.convert_ns);
-  ASSIGN_OR_RETURN(const uint64_t copied,
-                   converter->Convert(plan, source, destination, state_->pool));
+  ASSIGN_OR_RETURN(
+      const uint64_t copied,
+      ConvertWithFailover(
+          plan, source, destination, state_->pool,
+          [this](absl::string_view name) { return state_->Find(name); },
+          report.failover));
   report.bytes_copied += copied;
   return absl::OkStatus();
 }
@@ -326,12 +338,13 @@ absl::Status Engine::ConvertBatch(std::span<const ConvertPlan> plans,
     RETURN_IF_ERROR(
         CheckNoOverlap(plan.source, source, plan.destination, destination));
   }
-  Converter* converter = state_->Find(plans[0].backend);
-  PREPROCD_ENSURE(converter != nullptr);
   const StageTimer timer(report.convert_ns);
-  ASSIGN_OR_RETURN(const uint64_t copied,
-                   converter->ConvertMany(plans, source, destination,
-                                          state_->pool, finished));
+  ASSIGN_OR_RETURN(
+      const uint64_t copied,
+      ConvertManyWithFailover(
+          plans, source, destination, state_->pool, finished,
+          [this](absl::string_view name) { return state_->Find(name); },
+          report.failover));
   report.bytes_copied += copied;
   return absl::OkStatus();
 }

@@ -20,6 +20,7 @@
 #include "engine/convert/convert_plan.h"
 #include "engine/convert/convert_spec.h"
 #include "engine/convert/converter.h"
+#include "engine/failover.h"
 #include "engine/image/image_desc.h"
 #include "engine/masks/draw_masks.h"
 #include "engine/memory/buffer.h"
@@ -45,6 +46,16 @@ struct WorkReport {
   int64_t encode_ns = 0;
   uint64_t bytes_copied = 0;
   std::vector<std::string> warnings;
+  // Backends that broke, and who did the work instead.
+  FailoverReport failover;
+};
+
+// What a backend reports about itself while it runs.
+struct BackendStatus {
+  absl::string_view name;
+  bool available = false;
+  std::string health;  // empty = all is well
+  std::vector<BackendCounter> counters;
 };
 
 // Whether a JPEG that is shrunk by 2 or more may be decoded at 1/2, 1/4 or 1/8
@@ -62,6 +73,9 @@ class Engine {
 
   // Backends in the order they are tried (forced-only ones last).
   std::span<const Capabilities* const> backends() const;
+
+  // The same backends, as they are doing now.
+  std::vector<BackendStatus> status() const;
 
   // Plans and selects a backend; pure. `destination` is complete (its memory
   // layout is what the plan writes). Errors: those of PlanConvert and

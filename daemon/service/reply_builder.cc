@@ -199,11 +199,14 @@ void FillImageInfo(const ImageInfo& info, v1::ImageInfo* out) {
 void FillReport(const WorkReport& work, const CallTimes& times,
                 const ConvertPlan* plan, v1::Report* report) {
   if (plan != nullptr) {
-    report->set_backend(plan->backend);
-    for (const Decline& decline : plan->declines) {
-      v1::Decline* out = report->add_declines();
-      out->set_backend(decline.backend);
-      out->set_reason(decline.reason);
+    report->set_backend(work.failover.backend.empty() ? plan->backend
+                                                      : work.failover.backend);
+    for (const auto* declines : {&plan->declines, &work.failover.failures}) {
+      for (const Decline& decline : *declines) {
+        v1::Decline* out = report->add_declines();
+        out->set_backend(decline.backend);
+        out->set_reason(decline.reason);
+      }
     }
   }
   v1::StageTimes* out = report->mutable_times();

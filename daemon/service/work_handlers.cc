@@ -212,8 +212,11 @@ void Service::CountStages(const WorkItem& item) {
   const ConvertPlan* plan = item.plan ? &*item.plan : nullptr;
   if (item.tile.batch_planned) plan = &item.tile.plans[0];
   if (plan != nullptr) {
-    for (const Decline& decline : plan->declines) {
-      metrics_.AddDecline(decline.backend);
+    for (const auto* declines :
+         {&plan->declines, &item.report.failover.failures}) {
+      for (const Decline& decline : *declines) {
+        metrics_.AddDecline(decline.backend);
+      }
     }
   }
 }

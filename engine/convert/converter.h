@@ -10,10 +10,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "engine/base/limits.h"
 #include "engine/convert/capabilities.h"
 #include "engine/convert/convert_plan.h"
@@ -78,6 +81,12 @@ class MappedDestination {
 // Called from several threads, also at the same time; must not throw.
 using PictureFinished = absl::FunctionRef<void(size_t index)>;
 
+// One number that a backend counts, by a name of lower-case words.
+struct BackendCounter {
+  absl::string_view name;  // static storage
+  uint64_t value = 0;
+};
+
 class StripConverter;  // engine/convert/strip_converter.h
 
 class Converter {
@@ -115,6 +124,11 @@ class Converter {
   // This backend's way of converting pictures that are still being decoded;
   // null when it has none.
   virtual StripConverter* strips() { return nullptr; }
+
+  // What is wrong now; empty when nothing is. Thread-safety: safe.
+  virtual std::string health() const { return ""; }
+  // Counted since the start. Thread-safety: safe.
+  virtual std::vector<BackendCounter> counters() const { return {}; }
 };
 
 }  // namespace preprocd

@@ -104,7 +104,7 @@ class GlConformanceTest : public testing::TestWithParam<Way> {
     EXPECT_TRUE(result.failures.empty())
         << absl::StrJoin(result.failures, "\n");
     EXPECT_GT(result.proven, least);
-    const GlCounters& n = gl_->counters();
+    const GlCounters& n = gl_->counts();
     printf(
         "%s: %d proven, %d declined; uploads %d, imports %d, hits %d, "
         "refusals %d, programs %d\n",

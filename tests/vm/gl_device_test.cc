@@ -146,7 +146,7 @@ class GlDeviceTest : public ::testing::TestWithParam<ExporterKind> {
   }
 
   static uint64_t Copies() {
-    return gl_->counters().uploads + gl_->counters().downloads;
+    return gl_->counts().uploads + gl_->counts().downloads;
   }
 
   static GlesConverter* gl_;
@@ -193,10 +193,10 @@ TEST_P(GlDeviceTest, PicturesAreReadAndWrittenWhereTheyLie) {
       SCOPED_TRACE(testing::Message() << "source " << i);
       { Fill(CpuAccess(from.get()).bytes(), static_cast<int>(i)); }
       const uint64_t copies = Copies();
-      const uint64_t refusals = gl_->counters().import_refusals;
+      const uint64_t refusals = gl_->counts().import_refusals;
       ExpectSame(sources[i], from.get(), *source, to_desc, to.get(),
                  *destination);
-      EXPECT_EQ(gl_->counters().import_refusals, refusals);
+      EXPECT_EQ(gl_->counts().import_refusals, refusals);
       EXPECT_EQ(Copies(), copies);
     }
   }
@@ -212,17 +212,17 @@ TEST_P(GlDeviceTest, ImagesBelongToTheMemoryNotToTheNumber) {
   UniqueFd fd = Export();
   { Fill(CpuAccess(fd.get()).bytes(), 1); }
   ExpectSame(from, fd.get(), *Import(fd.get()), to, target.get(), *destination);
-  const uint64_t imports = gl_->counters().imports;
-  const uint64_t hits = gl_->counters().import_hits;
+  const uint64_t imports = gl_->counts().imports;
+  const uint64_t hits = gl_->counts().import_hits;
   ExpectSame(from, fd.get(), *Import(fd.get()), to, target.get(), *destination);
-  EXPECT_EQ(gl_->counters().imports, imports) << "the same memory, again";
-  EXPECT_EQ(gl_->counters().import_hits, hits + 2);
+  EXPECT_EQ(gl_->counts().imports, imports) << "the same memory, again";
+  EXPECT_EQ(gl_->counts().import_hits, hits + 2);
 
   const UniqueFd other = Export();
   { Fill(CpuAccess(other.get()).bytes(), 2); }
   ASSERT_EQ(dup3(other.get(), fd.get(), O_CLOEXEC), fd.get());
   ExpectSame(from, fd.get(), *Import(fd.get()), to, target.get(), *destination);
-  EXPECT_EQ(gl_->counters().imports, imports + 1) << "other memory";
+  EXPECT_EQ(gl_->counts().imports, imports + 1) << "other memory";
 }
 
 // A pool of four buffers, as a camera has: nothing is made anew.
@@ -243,9 +243,9 @@ TEST_P(GlDeviceTest, APoolIsImportedOnce) {
     const absl::Status status =
         Run(*gl_, from, *buffers[static_cast<size_t>(i % 4)], to, *buffers[4]);
     ASSERT_TRUE(status.ok()) << status;
-    if (i == 3) imports = gl_->counters().imports;
+    if (i == 3) imports = gl_->counts().imports;
   }
-  EXPECT_EQ(gl_->counters().imports, imports);
+  EXPECT_EQ(gl_->counts().imports, imports);
   EXPECT_EQ(Copies(), copies);
 }
 

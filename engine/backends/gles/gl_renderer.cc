@@ -139,6 +139,7 @@ absl::Status GlRenderer::AwaitDevice() {
   while (result == GL_TIMEOUT_EXPIRED) {
     result = glClientWaitSync(fence, GL_SYNC_FLUSH_COMMANDS_BIT, kSliceNs);
     if (ReadResetStatus(features_) != ResetStatus::kNone) {
+      was_reset_ = true;
       result = GL_WAIT_FAILED;
     }
   }

@@ -61,6 +61,10 @@ class GlRenderer {
                       const StagingAccess& staging,
                       FetchDescriptor fetch_descriptor);
 
+  // The driver reported a reset, which it does once; the context is of no use
+  // any more.
+  bool was_reset() const { return was_reset_; }
+
   // Drops the images of a buffer that is gone.
   void Forget(const BufferIdentity& identity);
 
@@ -143,6 +147,7 @@ class GlRenderer {
   ImageCache<ImportedImage> source_images_;
   ImageCache<ImportedImage> target_images_;
   std::array<Target, kPurposeCount> targets_ = {};
+  bool was_reset_ = false;
   // Of the job that runs.
   std::array<unsigned, kMaxPlanes> plane_textures_ = {};
   std::array<std::array<int, 2>, kMaxPlanes> plane_origins_ = {};

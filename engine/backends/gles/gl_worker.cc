@@ -184,7 +184,8 @@ void GlWorker::State::RunWork(Work& work) {
     ++options.counters->failures;
     // What a failed job leaves behind must not reach the next one.
     TakeGlErrors();
-    if (ReadResetStatus(features) != ResetStatus::kNone) {
+    if (renderer->was_reset() ||
+        ReadResetStatus(features) != ResetStatus::kNone) {
       ++options.counters->resets;
       ++options.counters->workers_lost;
       const std::lock_guard lock(mutex);

@@ -52,16 +52,20 @@ void GlWorkerPool::DropLost() {
   }
 }
 
-absl::StatusOr<std::shared_ptr<GlWorker>> GlWorkerPool::StartLocked() {
-  if (NowMs() < benched_until_ms_) {
-    return GlFailure(
-        absl::StrCat("not tried again for a while: ", last_failure_));
-  }
+absl::StatusOr<std::shared_ptr<GlWorker>> GlWorkerPool::StartOne() {
   GlWorkerOptions options;
   options.settings = settings_;
   options.counters = counters_;
-  options.serialiser = serialiser_;
+  {
+    const std::lock_guard lock(mutex_);
+    if (NowMs() < benched_until_ms_) {
+      return GlFailure(
+          absl::StrCat("not tried again for a while: ", last_failure_));
+    }
+    options.serialiser = serialiser_;
+  }
   absl::StatusOr<std::unique_ptr<GlWorker>> started = GlWorker::Start(options);
+  const std::lock_guard lock(mutex_);
   if (!started.ok()) {
     last_failure_ = std::string(started.status().message());
     benched_until_ms_ = NowMs() + kBenchMs;
@@ -76,24 +80,34 @@ absl::StatusOr<std::shared_ptr<GlWorker>> GlWorkerPool::StartLocked() {
   return worker;
 }
 
-absl::StatusOr<std::shared_ptr<GlWorker>> GlWorkerPool::Choose() {
+std::shared_ptr<GlWorker> GlWorkerPool::Best(bool* wants_another) {
   const std::lock_guard lock(mutex_);
   DropLost();
-  if (workers_.empty()) return StartLocked();
-  std::shared_ptr<GlWorker>* best = nullptr;
+  std::shared_ptr<GlWorker> best;
   int least = 0;
-  for (std::shared_ptr<GlWorker>& worker : workers_) {
+  for (const std::shared_ptr<GlWorker>& worker : workers_) {
     const int load = worker->load();
     if (best == nullptr || load < least) {
-      best = &worker;
+      best = worker;
       least = load;
     }
   }
-  if (least > 0 && static_cast<int>(workers_.size()) < workers_wanted_) {
-    absl::StatusOr<std::shared_ptr<GlWorker>> another = StartLocked();
-    if (another.ok()) return another;
-  }
-  return *best;
+  *wants_another =
+      best == nullptr ||
+      (least > 0 && static_cast<int>(workers_.size()) < workers_wanted_);
+  return best;
+}
+
+absl::StatusOr<std::shared_ptr<GlWorker>> GlWorkerPool::Choose() {
+  bool wants_another = false;
+  std::shared_ptr<GlWorker> best = Best(&wants_another);
+  if (!wants_another) return best;
+  const std::lock_guard lock(starting_);
+  best = Best(&wants_another);
+  if (!wants_another) return best;
+  absl::StatusOr<std::shared_ptr<GlWorker>> started = StartOne();
+  if (!started.ok() && best != nullptr) return best;
+  return started;
 }
 
 absl::StatusOr<GlWorkerPool::Lease> GlWorkerPool::Acquire() {

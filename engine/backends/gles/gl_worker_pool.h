@@ -70,14 +70,19 @@ class GlWorkerPool {
 
  private:
   absl::StatusOr<std::shared_ptr<GlWorker>> Choose();
-  absl::StatusOr<std::shared_ptr<GlWorker>> StartLocked();
+  // The least busy worker, unless another one should be started.
+  std::shared_ptr<GlWorker> Best(bool* wants_another);
+  absl::StatusOr<std::shared_ptr<GlWorker>> StartOne();
   void DropLost();
   void Settle(bool lost);
 
   const GlSettings settings_;
   // Lost workers count for ever, so it is never freed while one may live.
   GlCounters* const counters_;
-  mutable std::mutex mutex_;  // guards all that follows
+  std::mutex starting_;  // one bring-up at a time; taken before mutex_
+  // Guards all that follows. Never held while a driver is at work, because
+  // buffers that go away report here from any thread.
+  mutable std::mutex mutex_;
   std::vector<std::shared_ptr<GlWorker>> workers_;
   std::shared_ptr<std::mutex> serialiser_;
   std::unique_ptr<GlFeatures> features_;

@@ -349,8 +349,27 @@ void GlesConverter::Forget(const BufferIdentity& identity) {
   impl_->pool.Forget(identity);
 }
 
-const GlCounters& GlesConverter::counters() const {
+const GlCounters& GlesConverter::counts() const {
   return impl_->pool.counters();
+}
+
+std::vector<BackendCounter> GlesConverter::counters() const {
+  const GlCounters& n = counts();
+  return {{"converts", n.converts},
+          {"failures", n.failures},
+          {"uploads", n.uploads},
+          {"downloads", n.downloads},
+          {"imports", n.imports},
+          {"import_hits", n.import_hits},
+          {"import_refusals", n.import_refusals},
+          {"import_evictions", n.import_evictions},
+          {"programs", n.programs},
+          {"tables", n.tables},
+          {"textures", n.textures},
+          {"staging_growths", n.staging_growths},
+          {"workers_started", n.workers_started},
+          {"workers_lost", n.workers_lost},
+          {"resets", n.resets}};
 }
 
 const GlFeatures* GlesConverter::features() const {

@@ -6,7 +6,9 @@
 #define ENGINE_BACKENDS_GLES_GLES_CONVERTER_H_
 
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "engine/backends/gles/gl_counters.h"
 #include "engine/backends/gles/gl_features.h"
@@ -39,11 +41,11 @@ class GlesConverter : public Converter {
 
   // Images of this buffer are dropped.
   void Forget(const BufferIdentity& identity);
-  const GlCounters& counters() const;
+  const GlCounters& counts() const;
+  std::vector<BackendCounter> counters() const override;
   // What the device can do; null before the first worker has started.
   const GlFeatures* features() const;
-  // Empty when all is well.
-  std::string health() const;
+  std::string health() const override;
 
  private:
   struct Impl;

@@ -139,9 +139,13 @@ vec4 pixel_at(ivec2 p) {
     case PixelFetch::kExternal:
       break;
   }
+  // Mesa takes the texel's coordinates for the smaller chroma plane as they
+  // are, so this samples at the centre, with the nearest filter.
   return R"(uniform samplerExternalOES plane0;
 vec4 pixel_at(ivec2 p) {
-  return texelFetch(plane0, p + plane_origin[0], 0) * 255.0;
+  vec2 centre = (vec2(p + plane_origin[0]) + 0.5) /
+                vec2(textureSize(plane0, 0));
+  return texture(plane0, centre) * 255.0;
 }
 )";
 }
