@@ -585,6 +585,10 @@ void GlRenderer::SetSampling(const RenderJob& job, const RenderPlan& plan,
                 external ? GL_TEXTURE_EXTERNAL_OES : GL_TEXTURE_2D,
                 plane_textures_[p]);
   }
+  if (external) {
+    glUniform2i(program.at(Uniform::kSize), job.source.planes[0].width,
+                job.source.planes[0].height);
+  }
   glUniform2iv(program.at(Uniform::kPlaneOrigin), kMaxPlanes, origins.data());
   glUniform4iv(program.at(Uniform::kChromaBounds), 1,
                plan.chroma_bounds.data());

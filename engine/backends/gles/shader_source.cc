@@ -142,10 +142,9 @@ vec4 pixel_at(ivec2 p) {
   // Mesa takes the texel's coordinates for the smaller chroma plane as they
   // are, so this samples at the centre, with the nearest filter.
   return R"(uniform samplerExternalOES plane0;
+uniform ivec2 size;
 vec4 pixel_at(ivec2 p) {
-  vec2 centre = (vec2(p + plane_origin[0]) + 0.5) /
-                vec2(textureSize(plane0, 0));
-  return texture(plane0, centre) * 255.0;
+  return texture(plane0, (vec2(p) + 0.5) / vec2(size)) * 255.0;
 }
 )";
 }
