@@ -33,7 +33,11 @@ bool JpegPlaneReader::Takes(const JpegHeader& header, PixelFormat format,
                             int shrink) {
   const bool grey = header.color == JpegColor::kGrey;
   if (format == PixelFormat::kGrey) {
-    return grey || header.color == JpegColor::kYcc;
+    if (grey) return true;
+    // Luma may be the coarser plane; it then has to be enlarged.
+    return header.color == JpegColor::kYcc &&
+           header.components[0].h == header.max_h &&
+           header.components[0].v == header.max_v;
   }
   if (!IsNv(format)) return false;
   if (grey) return true;

@@ -20,8 +20,9 @@ namespace preprocd {
 
 class JpegPlaneReader {
  public:
-  // Grey from grey and YCbCr files, nv formats from YCbCr files of the same
-  // chroma ratio (after shrinking) and, with chroma of 128, from grey files.
+  // Grey from grey files and YCbCr files whose luma is not subsampled, nv
+  // formats from YCbCr files of the same chroma ratio (after shrinking) and,
+  // with chroma of 128, from grey files.
   static bool Takes(const JpegHeader& header, PixelFormat format,
                     int shrink = 1);
 

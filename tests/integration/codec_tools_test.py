@@ -124,6 +124,30 @@ class CodecToolsTest(DaemonTest):
                         cjpeg(picture, *flavour, *process)
                     )
 
+    def test_grey_of_any_sampling(self) -> None:
+        """Luma alone, also where it is not the finest component."""
+        for factors in (
+            "2x2",
+            "4x1",
+            "1x1,2x2,2x2",
+            "2x2,1x1,4x1",
+            "1x2,2x1,2x2",
+            "2x1,2x2,1x1",
+        ):
+            for process in ([], ["-progressive"]):
+                for width, height in ((153, 209), (8, 8), (1, 1)):
+                    content = cjpeg(
+                        make_picture(width, height, seed=6),
+                        *("-sample", factors, *process),
+                    )
+                    expected, _ = djpeg(content, "-grayscale")
+                    with self.subTest(factors=factors, process=process):
+                        got, reply = self.decode(content, "--format", "grey")
+                        self.assertIsNotNone(got, reply)
+                        numpy.testing.assert_array_equal(
+                            got.reshape(expected.shape), expected
+                        )
+
     def test_scans_of_one_component_each(self) -> None:
         for width, height in ((65, 65), (88, 88), (100, 150)):
             for factors in ("2x2", "2x1", "1x2"):
