@@ -69,6 +69,12 @@ absl::Status Service::Status(const v1::StatusRequest&, v1::StatusReply* reply) {
     out->set_detail(backend->detail);
     out->set_rank(backend->rank < 0 ? 0 : ++rank);
   }
+  const std::vector<BackendStatus> now = engine_.status();
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (now[i].health.empty()) continue;
+    v1::BackendStatus* out = reply->mutable_backends(static_cast<int>(i));
+    out->set_detail(absl::StrCat(out->detail(), "; ", now[i].health));
+  }
   for (const AllocatorStatus& allocator : ProbeAllocators()) {
     // The heap is private scratch; no client can ask for it.
     if (allocator.kind == AllocatorKind::kHeap) continue;
@@ -110,6 +116,14 @@ absl::Status Service::ListSessions(const v1::ListSessionsRequest&,
 
 absl::Status Service::Stats(const v1::StatsRequest&, v1::StatsReply* reply) {
   std::vector<MetricValue> values = metrics_.Collect();
+  for (const BackendStatus& backend : engine_.status()) {
+    for (const BackendCounter& counter : backend.counters) {
+      MetricValue& value = values.emplace_back();
+      value.name = absl::StrCat("backend_", counter.name, "_total{backend=\"",
+                                backend.name, "\"}");
+      value.value = static_cast<double>(counter.value);
+    }
+  }
   std::sort(values.begin(), values.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   for (MetricValue& value : values) {

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/error_detail.h"
 #include "engine/base/status_macros.h"
+#include "engine/memory/buffer_release.h"
 
 namespace preprocd {
 namespace {
@@ -82,9 +83,12 @@ bool IsDmaBuf(int fd) {
 DmaBufBuffer::DmaBufBuffer(UniqueFd fd, const FileFacts& facts)
     : Buffer(BufferKind::kDmaBuf, facts.size_bytes, facts.writable,
              /*immutable=*/false, facts.identity),
-      fd_(std::move(fd)) {}
+      fd_(std::move(fd)) {
+  NoteBufferMade(identity());
+}
 
 DmaBufBuffer::~DmaBufBuffer() {
+  NoteBufferReleased(identity());
   if (address_ != nullptr) munmap(address_, size_bytes());
 }
 

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error_detail.h"
+#include "engine/memory/buffer_release.h"
 
 namespace preprocd {
 namespace {
@@ -76,9 +77,14 @@ MemfdBuffer::MemfdBuffer(UniqueFd fd, const FileFacts& facts,
     : Buffer(BufferKind::kMemfd, facts.size_bytes, facts.writable,
              facts.immutable, facts.identity),
       fd_(std::move(fd)),
-      address_(address) {}
+      address_(address) {
+  NoteBufferMade(identity());
+}
 
-MemfdBuffer::~MemfdBuffer() { munmap(address_, size_bytes()); }
+MemfdBuffer::~MemfdBuffer() {
+  NoteBufferReleased(identity());
+  munmap(address_, size_bytes());
+}
 
 absl::StatusOr<Mapping> MemfdBuffer::Map(Access access) {
   if (Writes(access) && !writable()) return ReadOnly();

@@ -199,6 +199,34 @@ TEST_F(GlPictureTest, AResentDescriptorOfTheSameMemoryIsNotImportedAgain) {
   EXPECT_EQ(gl_->counts().imports, imports);
 }
 
+// What a session that ends had is not kept.
+TEST_F(GlPictureTest, ImagesOfBuffersThatAreGoneLeave) {
+  Start(Settings());
+  if (IsSkipped()) return;
+  NeedImports();
+  if (IsSkipped()) return;
+  const GlPicture to = MakeGlPicture(PixelFormat::kRgba, DType::kU8, 16, 16);
+  {
+    const GlPicture from =
+        MakeGlPicture(PixelFormat::kRgba, DType::kU8, 32, 32);
+    ASSERT_TRUE(Convert(Plan(from, to), from, to).ok());
+  }
+  const uint64_t imports = gl_->counts().imports;
+  const GlPicture next = MakeGlPicture(PixelFormat::kRgba, DType::kU8, 32, 32);
+  const ConvertPlan plan = Plan(next, to);
+  ASSERT_TRUE(Convert(plan, next, to).ok());
+  EXPECT_EQ(gl_->counts().imports, imports + 1);
+  // Forgotten before the next job: the first picture's image and those of the
+  // fixture's two buffers.
+  EXPECT_EQ(gl_->counts().import_evictions, 3u);
+  // More at once than a worker lists, or fewer: pixels stay right.
+  for (int i = 0; i < 600; ++i) {
+    MakeGlPicture(PixelFormat::kGrey, DType::kU8, 4, 4);
+  }
+  ASSERT_TRUE(Convert(plan, next, to).ok());
+  EXPECT_LE(Distance(to, Reference(plan, next, to)), 1);
+}
+
 // Planes in two files with strides of their own.
 TEST_F(GlPictureTest, PlanesMayLieInDifferentBuffers) {
   Start(Settings());

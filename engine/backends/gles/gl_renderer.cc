@@ -109,6 +109,12 @@ void GlRenderer::Forget(const BufferIdentity& identity) {
   counters_.import_evictions += dropped;
 }
 
+void GlRenderer::ForgetAll() {
+  counters_.import_evictions += source_images_.size() + target_images_.size();
+  source_images_.Clear();
+  target_images_.Clear();
+}
+
 absl::Status GlRenderer::Render(const RenderJob& job, SourceTextures& textures,
                                 const StagingAccess& staging,
                                 FetchDescriptor fetch_descriptor) {

@@ -67,6 +67,7 @@ class GlRenderer {
 
   // Drops the images of a buffer that is gone.
   void Forget(const BufferIdentity& identity);
+  void ForgetAll();
 
  private:
   struct Target {

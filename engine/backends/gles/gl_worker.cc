@@ -65,7 +65,6 @@ struct GlWorker::State {
   absl::Status RunResize(Work& work);
   void MapForCaller(Work& work, bool result_is_read);
   void UnmapFromCaller(Work& work);
-  void TakeForgotten();
   int TakeDescriptor(const Work& work, int index);
   Work& WorkOf(Slot& wanted);
   absl::Status Await(Work& work, std::unique_lock<std::mutex>& lock,
@@ -89,6 +88,7 @@ struct GlWorker::State {
   bool exited = false;
   uint64_t finished = 0;
   std::vector<BufferIdentity> forgotten;
+  bool forget_all = false;
 
   // Of the thread.
   const EglDisplayFacts* display = nullptr;
@@ -124,9 +124,11 @@ void GlWorker::State::ThreadMain() {
       return stop || lost || !queue.empty() || !forgotten.empty();
     });
     if (lost || (stop && queue.empty())) break;
-    TakeForgotten();
+    forgetting.swap(forgotten);
+    const bool all = std::exchange(forget_all, false);
     if (!forgetting.empty()) {
       lock.unlock();
+      if (all) renderer->ForgetAll();
       for (const BufferIdentity& identity : forgetting) {
         renderer->Forget(identity);
       }
@@ -166,8 +168,6 @@ void GlWorker::State::TearDown() {
   if (features.software) eglDestroyContext(display->display, context);
   eglReleaseThread();
 }
-
-void GlWorker::State::TakeForgotten() { forgetting.swap(forgotten); }
 
 void GlWorker::State::RunWork(Work& work) {
   absl::Status status;
@@ -458,7 +458,11 @@ void GlWorker::Release(Slot& slot) {
 
 void GlWorker::Forget(const BufferIdentity& identity) {
   const std::lock_guard lock(state_->mutex);
-  if (state_->lost || state_->forgotten.size() == kMaxForgotten) return;
+  if (state_->lost) return;
+  if (state_->forgotten.size() == kMaxForgotten) {
+    state_->forgotten.clear();
+    state_->forget_all = true;
+  }
   state_->forgotten.push_back(identity);
   state_->wake_thread.notify_one();
 }

@@ -18,6 +18,7 @@
 #include "engine/backends/gles/job_builder.h"
 #include "engine/base/error_detail.h"
 #include "engine/base/status_macros.h"
+#include "engine/memory/buffer_release.h"
 
 namespace preprocd {
 namespace {
@@ -188,8 +189,16 @@ absl::Status Validate(const ImageDesc& desc, const PictureBuffers& picture,
 
 }  // namespace
 
-struct GlesConverter::Impl {
-  explicit Impl(const GlSettings& chosen) : settings(chosen), pool(chosen) {}
+struct GlesConverter::Impl : BufferReleaseObserver {
+  explicit Impl(const GlSettings& chosen) : settings(chosen), pool(chosen) {
+    AddBufferReleaseObserver(this);
+  }
+  ~Impl() override { RemoveBufferReleaseObserver(this); }
+
+  // A session that ends takes its buffers' images with it.
+  void OnBufferReleased(const BufferIdentity& identity) override {
+    pool.Forget(identity);
+  }
 
   void BringUp();
   void Describe(const GlFeatures& features);
@@ -343,10 +352,6 @@ absl::StatusOr<uint64_t> GlesConverter::ConvertMany(
     PictureFinished finished) {
   if (plans.empty()) return 0;
   return impl_->Run(plans, source, destination, pool, finished);
-}
-
-void GlesConverter::Forget(const BufferIdentity& identity) {
-  impl_->pool.Forget(identity);
 }
 
 const GlCounters& GlesConverter::counts() const {

@@ -39,8 +39,6 @@ class GlesConverter : public Converter {
                                        RowPool& pool,
                                        PictureFinished finished) override;
 
-  // Images of this buffer are dropped.
-  void Forget(const BufferIdentity& identity);
   const GlCounters& counts() const;
   std::vector<BackendCounter> counters() const override;
   // What the device can do; null before the first worker has started.
