@@ -12,7 +12,6 @@
 #include <thread>
 #include <vector>
 
-#include "engine/backends/gles/egl_display.h"
 #include "engine/base/error_detail.h"
 #include "engine/engine.h"
 #include "tests/gl/gl_fixture.h"
@@ -339,19 +338,6 @@ TEST_F(GlDeviceTest, DescriptorsStayConstantOverNewBuffers) {
     if (i == 200) before = OpenDescriptors();
   }
   EXPECT_NEAR(OpenDescriptors(), before, 4);
-}
-
-TEST_F(GlDeviceTest, AnUnknownDeviceIsRefusedWithTheListOfDevices) {
-  Start(Settings());
-  if (IsSkipped()) return;
-  GlSettings settings;
-  settings.device = "no such gpu";
-  // The display is the process's; asking for another one is too late here,
-  // so this looks at what a fresh process says.
-  const EglSurvey survey = SurveyEgl();
-  EXPECT_TRUE(survey.libraries);
-  EXPECT_NE(survey.detail, "");
-  EXPECT_TRUE(survey.software || survey.hardware);
 }
 
 }  // namespace
