@@ -237,6 +237,13 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
   std::vector<std::unique_ptr<Converter>> all =
       MakeBackends(options.backend_settings);
   if (options.backends.empty()) {
+    // By rank; those that must be named come last.
+    const auto order = [](const std::unique_ptr<Converter>& converter) {
+      return static_cast<unsigned>(converter->capabilities().rank);
+    };
+    std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) {
+      return order(a) < order(b);
+    });
     state->converters = std::move(all);
   }
   for (const std::string& name : options.backends) {
