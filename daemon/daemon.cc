@@ -31,6 +31,8 @@ namespace {
 
 // How often a drain looks whether the last job is done.
 constexpr int kDrainPollMs = 20;
+// How often watchers of a backend's health hear of a change at the latest.
+constexpr int kHealthPeriodMs = 1000;
 
 std::string BackendList(const Engine& engine) {
   std::vector<std::string> names;
@@ -176,6 +178,13 @@ void Daemon::State::LogStart() const {
        {"inline_bytes", options.max_inline_bytes},
        {"drain_timeout_ms", options.drain_timeout_ms},
        {"descriptors", DescriptorLimit()}});
+  for (const Capabilities* c : engine->backends()) {
+    // One line for each that is not there, with what an administrator can do
+    // something about; the same text as in Status.
+    if (c->available) continue;
+    Log(LogLevel::kInfo, "backend.unavailable",
+        {{"backend", c->name}, {"reason", c->detail}});
+  }
 }
 
 // What can change while serving: log level, session limits, drain timeout.
@@ -254,7 +263,7 @@ Daemon::~Daemon() { state_->Stop(); }
 
 int Daemon::Run() {
   while (!state_->drain_requested) {
-    switch (state_->signals.Wait(-1)) {
+    switch (state_->signals.Wait(kHealthPeriodMs)) {
       case SignalEvent::kStop:
         state_->drain_requested = true;
         break;
@@ -262,7 +271,9 @@ int Daemon::Run() {
         state_->Reload();
         break;
       case SignalEvent::kWoken:
+        break;
       case SignalEvent::kTimeout:
+        state_->grpc->RefreshHealth();
         break;
     }
   }

@@ -241,13 +241,14 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     return absl::ResourceExhaustedError(
         absl::StrCat("eventfd: ", strerror(errno)));
   }
+  const BackendStates backends = [&service] { return service.BackendStates(); };
   const std::string preproc_name = "preproc.v1.Preproc";
   const std::string buffers_name = "preproc.v1.Buffers";
   if (options.tenant_listener.valid() || !tcp_address.empty()) {
     s.tenant.name = "grpc.sock";
     s.tenant.listener = std::move(options.tenant_listener);
     s.tenant.health = std::make_unique<HealthRpc>(
-        std::vector<std::string>{preproc_name, buffers_name});
+        std::vector<std::string>{preproc_name, buffers_name}, backends);
     s.tenant.services.push_back(MakePreprocRpc(s.callers));
     s.tenant.services.push_back(MakeBuffersRpc(s.callers));
     RETURN_IF_ERROR(BuildServer(s.tenant, tcp_address,
@@ -256,8 +257,10 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   if (options.admin_listener.valid()) {
     s.admin.name = "admin.sock";
     s.admin.listener = std::move(options.admin_listener);
-    s.admin.health = std::make_unique<HealthRpc>(std::vector<std::string>{
-        preproc_name, buffers_name, "preproc.v1.Admin"});
+    s.admin.health = std::make_unique<HealthRpc>(
+        std::vector<std::string>{preproc_name, buffers_name,
+                                 "preproc.v1.Admin"},
+        backends);
     s.admin.services.push_back(MakePreprocRpc(s.callers));
     s.admin.services.push_back(MakeBuffersRpc(s.callers));
     s.admin.services.push_back(
@@ -286,6 +289,12 @@ GrpcServer::~GrpcServer() {
 }
 
 int GrpcServer::tcp_port() const { return state_->tcp_port; }
+
+void GrpcServer::RefreshHealth() {
+  for (Endpoint* endpoint : {&state_->tenant, &state_->admin}) {
+    if (endpoint->health != nullptr) endpoint->health->Refresh();
+  }
+}
 
 void GrpcServer::BeginDrain() {
   state_->draining = true;

@@ -50,6 +50,8 @@ class GrpcServer {
 
   // The bound TCP port; 0 without TCP.
   int tcp_port() const;
+  // Tells health watchers what changed with backends; called now and then.
+  void RefreshHealth();
   // Health says NOT_SERVING and no tenant connection is accepted any more;
   // calls in progress go on, and the admin socket stays reachable, so that an
   // operator can watch the drain.

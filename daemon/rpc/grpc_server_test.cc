@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "daemon/metrics/process_facts.h"
+#include "daemon/rpc/health_rpc.h"
 #include "daemon/rpc/peer_registry.h"
 #include "daemon/rpc/status_to_grpc.h"
 #include "daemon/service/service_fixture.h"
@@ -302,11 +303,14 @@ TEST_F(GrpcServerTest, HealthKnowsItsServices) {
     return health::Health::NewStub(channel)->Check(&context, request, response);
   };
   health::HealthCheckResponse response;
-  for (const char* service : {"", "preproc.v1.Preproc", "preproc.v1.Buffers"}) {
+  for (const char* service : {"", "preproc.v1.Preproc", "preproc.v1.Buffers",
+                              "preprocd.backend.cpu"}) {
     ASSERT_TRUE(check(Tenant(), service, &response).ok()) << service;
     EXPECT_EQ(response.status(), health::HealthCheckResponse::SERVING);
   }
   EXPECT_EQ(check(Tenant(), "preproc.v1.Admin", &response).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(check(Tenant(), "preprocd.backend.tpu", &response).error_code(),
             grpc::StatusCode::NOT_FOUND);
   EXPECT_TRUE(check(Admin(), "preproc.v1.Admin", &response).ok());
   server_->BeginDrain();
@@ -340,6 +344,45 @@ TEST_F(GrpcServerTest, HealthWatchersSeeTheDrain) {
   EXPECT_FALSE(watch->Finish().ok());
   EXPECT_FALSE(unknown->Read(&response));
   EXPECT_FALSE(unknown->Finish().ok());
+}
+
+// A backend that loses its device and finds it again.
+TEST(HealthRpcTest, WatchersOfABackendHearOfItsChanges) {
+  std::atomic<bool> well = true;
+  HealthRpc rpc({"preproc.v1.Preproc"}, [&well] {
+    return std::vector<std::pair<std::string, bool>>{{"cpu", true},
+                                                     {"gl", well}};
+  });
+  grpc::ServerBuilder builder;
+  builder.RegisterService(&rpc);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  const auto stub = health::Health::NewStub(
+      server->InProcessChannel(grpc::ChannelArguments()));
+  grpc::ClientContext context;
+  SetBound(context);
+  health::HealthCheckRequest request;
+  request.set_service("preprocd.backend.gl");
+  const auto watch = stub->Watch(&context, request);
+  health::HealthCheckResponse response;
+  ASSERT_TRUE(watch->Read(&response));
+  EXPECT_EQ(response.status(), health::HealthCheckResponse::SERVING);
+  // Nothing new is not told: the next word is the loss.
+  rpc.Refresh();
+  well = false;
+  rpc.Refresh();
+  ASSERT_TRUE(watch->Read(&response));
+  EXPECT_EQ(response.status(), health::HealthCheckResponse::NOT_SERVING);
+  well = true;
+  rpc.Refresh();
+  ASSERT_TRUE(watch->Read(&response));
+  EXPECT_EQ(response.status(), health::HealthCheckResponse::SERVING);
+  rpc.StopServing();
+  ASSERT_TRUE(watch->Read(&response));
+  EXPECT_EQ(response.status(), health::HealthCheckResponse::NOT_SERVING);
+  rpc.EndWatches();
+  EXPECT_FALSE(watch->Read(&response));
+  EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  server->Shutdown();
 }
 
 // One reflection request in wire form: its single string field.

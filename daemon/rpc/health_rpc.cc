@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "daemon/rpc/status_to_grpc.h"
 #include "engine/base/error_detail.h"
 
@@ -12,7 +13,12 @@ namespace preprocd {
 
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
-using Serving = HealthCheckResponse::ServingStatus;
+
+namespace {
+
+constexpr char kBackendPrefix[] = "preprocd.backend.";
+
+}  // namespace
 
 // One Watch call. All fields are guarded by HealthRpc::mutex_; gRPC is called
 // outside of it, because it may call back on the same thread. Between Decide
@@ -23,10 +29,16 @@ class HealthRpc::Watcher final
  public:
   enum class Action { kNone, kWrite, kFinish };
 
-  Watcher(HealthRpc& owner, bool known) : owner_(owner), known_(known) {}
+  Watcher(HealthRpc& owner, std::string service)
+      : owner_(owner), service_(std::move(service)) {}
 
-  bool known() const { return known_; }
-  void Say(Serving status) { pending_ = status; }
+  const std::string& service() const { return service_; }
+  // Only changes are told.
+  void Say(Serving status) {
+    if (said_ == status) return;
+    said_ = status;
+    pending_ = status;
+  }
   void End(grpc::Status status) {
     if (!ending_) ending_ = std::move(status);
   }
@@ -78,7 +90,8 @@ class HealthRpc::Watcher final
 
  private:
   HealthRpc& owner_;
-  const bool known_;
+  const std::string service_;
+  std::optional<Serving> said_;
   HealthCheckResponse response_;
   std::optional<Serving> pending_;
   std::optional<grpc::Status> ending_;
@@ -86,12 +99,23 @@ class HealthRpc::Watcher final
   bool finished_ = false;
 };
 
-HealthRpc::HealthRpc(std::vector<std::string> services)
-    : services_(std::move(services)) {}
+HealthRpc::HealthRpc(std::vector<std::string> services, BackendStates backends)
+    : services_(std::move(services)), backends_(std::move(backends)) {}
 
-bool HealthRpc::Knows(const std::string& service) const {
-  return service.empty() || std::find(services_.begin(), services_.end(),
-                                      service) != services_.end();
+std::optional<HealthRpc::Serving> HealthRpc::StateOf(
+    const std::string& service) const {
+  if (service.empty() || std::find(services_.begin(), services_.end(),
+                                   service) != services_.end()) {
+    return HealthCheckResponse::SERVING;
+  }
+  absl::string_view backend = service;
+  if (!absl::ConsumePrefix(&backend, kBackendPrefix)) return std::nullopt;
+  for (const auto& [name, well] : backends_()) {
+    if (name != backend) continue;
+    return well ? HealthCheckResponse::SERVING
+                : HealthCheckResponse::NOT_SERVING;
+  }
+  return std::nullopt;
 }
 
 void HealthRpc::StopServing() {
@@ -101,8 +125,23 @@ void HealthRpc::StopServing() {
     if (!serving_) return;
     serving_ = false;
     for (Watcher* watcher : watchers_) {
-      if (!watcher->known()) continue;
+      if (!StateOf(watcher->service())) continue;
       watcher->Say(HealthCheckResponse::NOT_SERVING);
+      actions.emplace_back(watcher, watcher->Decide());
+    }
+  }
+  for (const auto& [watcher, action] : actions) watcher->Act(action);
+}
+
+void HealthRpc::Refresh() {
+  std::vector<std::pair<Watcher*, Watcher::Action>> actions;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!serving_) return;
+    for (Watcher* watcher : watchers_) {
+      const std::optional<Serving> state = StateOf(watcher->service());
+      if (!state) continue;
+      watcher->Say(*state);
       actions.emplace_back(watcher, watcher->Decide());
     }
   }
@@ -127,15 +166,15 @@ grpc::ServerUnaryReactor* HealthRpc::Check(grpc::CallbackServerContext* context,
                                            const HealthCheckRequest* request,
                                            HealthCheckResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (!Knows(request->service())) {
+  const std::optional<Serving> state = StateOf(request->service());
+  if (!state) {
     reactor->Finish(StatusToGrpc(absl::NotFoundError(
         absl::StrCat("service ", request->service(), " is not known"))));
     return reactor;
   }
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    response->set_status(serving_ ? HealthCheckResponse::SERVING
-                                  : HealthCheckResponse::NOT_SERVING);
+    response->set_status(serving_ ? *state : HealthCheckResponse::NOT_SERVING);
   }
   reactor->Finish(grpc::Status::OK);
   return reactor;
@@ -143,7 +182,8 @@ grpc::ServerUnaryReactor* HealthRpc::Check(grpc::CallbackServerContext* context,
 
 grpc::ServerWriteReactor<HealthCheckResponse>* HealthRpc::Watch(
     grpc::CallbackServerContext*, const HealthCheckRequest* request) {
-  auto* watcher = new Watcher(*this, Knows(request->service()));
+  auto* watcher = new Watcher(*this, request->service());
+  const std::optional<Serving> state = StateOf(request->service());
   Watcher::Action action;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -154,11 +194,10 @@ grpc::ServerWriteReactor<HealthCheckResponse>* HealthRpc::Watch(
       watcher->End(grpc::Status(
           grpc::StatusCode::RESOURCE_EXHAUSTED,
           absl::StrCat("health watches: at most ", kMaxHealthWatchers)));
-    } else if (!watcher->known()) {
+    } else if (!state) {
       watcher->Say(HealthCheckResponse::SERVICE_UNKNOWN);
     } else {
-      watcher->Say(serving_ ? HealthCheckResponse::SERVING
-                            : HealthCheckResponse::NOT_SERVING);
+      watcher->Say(serving_ ? *state : HealthCheckResponse::NOT_SERVING);
     }
     watchers_.insert(watcher);
     action = watcher->Decide();

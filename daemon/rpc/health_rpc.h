@@ -1,4 +1,6 @@
 // grpc.health.v1.Health from its .proto, so that reflection can describe it.
+// A backend is the service preprocd.backend.NAME: SERVING while the device is
+// there and nothing is wrong with it.
 // Owns: the watchers' states. Thread-safety: safe.
 // Limits: kMaxHealthWatchers; more watches are RESOURCE_EXHAUSTED.
 // Source: gRPC Health Checking Protocol: Check of an unknown service is
@@ -6,8 +8,11 @@
 #ifndef DAEMON_RPC_HEALTH_RPC_H_
 #define DAEMON_RPC_HEALTH_RPC_H_
 
+#include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -17,13 +22,19 @@ namespace preprocd {
 
 inline constexpr int kMaxHealthWatchers = 256;
 
+// Name of each backend, and whether it is well. Called on gRPC's threads.
+using BackendStates =
+    std::function<std::vector<std::pair<std::string, bool>>()>;
+
 class HealthRpc final : public grpc::health::v1::Health::CallbackService {
  public:
   // `services`: names that this listener serves; "" stands for all of them.
-  explicit HealthRpc(std::vector<std::string> services);
+  HealthRpc(std::vector<std::string> services, BackendStates backends);
 
   // NOT_SERVING from here on; watchers are told.
   void StopServing();
+  // Tells watchers of backends what has changed; called now and then.
+  void Refresh();
   // Ends every watch, present and future.
   void EndWatches();
 
@@ -37,9 +48,13 @@ class HealthRpc final : public grpc::health::v1::Health::CallbackService {
 
  private:
   class Watcher;
-  bool Knows(const std::string& service) const;
+  using Serving = grpc::health::v1::HealthCheckResponse::ServingStatus;
+
+  // What a service says while this listener serves; nothing when unknown.
+  std::optional<Serving> StateOf(const std::string& service) const;
 
   const std::vector<std::string> services_;
+  const BackendStates backends_;
   // Guards all that follows. std::mutex, which ThreadSanitizer understands;
   // Debian's Abseil is built without it.
   std::mutex mutex_;

@@ -91,6 +91,15 @@ absl::Status Service::Status(const v1::StatusRequest&, v1::StatusReply* reply) {
   return absl::OkStatus();
 }
 
+std::vector<std::pair<std::string, bool>> Service::BackendStates() const {
+  std::vector<std::pair<std::string, bool>> states;
+  for (const BackendStatus& backend : engine_.status()) {
+    states.emplace_back(std::string(backend.name),
+                        backend.available && backend.health.empty());
+  }
+  return states;
+}
+
 absl::Status Service::ListSessions(const v1::ListSessionsRequest&,
                                    v1::ListSessionsReply* reply) {
   std::vector<std::shared_ptr<Session>> sessions = sessions_.List();

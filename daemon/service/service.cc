@@ -127,7 +127,8 @@ void AddCodecs(v1::CapabilitiesReply* reply) {
   jpeg->set_file_format("jpeg");
   jpeg->set_decode(true);
   jpeg->set_encode(true);
-  for (const char* feature : {"baseline", "extended", "progressive", "exif"}) {
+  for (const char* feature : {"baseline", "extended", "progressive",
+                              "arithmetic", "scaled", "exif"}) {
     jpeg->add_features(feature);
   }
   v1::CodecCapability* png = reply->add_codecs();

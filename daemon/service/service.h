@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -125,6 +126,8 @@ class Service {
   absl::Status LiftBoxes(const CallContext& call,
                          const preproc::v1::LiftBoxesRequest& request,
                          preproc::v1::LiftBoxesReply* reply);
+  // Every backend's name, and whether its device is there and well.
+  std::vector<std::pair<std::string, bool>> BackendStates() const;
   // An operation of the contract that this build lacks: counts the request
   // and answers UNIMPLEMENTED with reason NOT_BUILT.
   absl::Status NotBuiltYet(const CallContext& call, Operation operation);

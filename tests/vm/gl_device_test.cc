@@ -202,8 +202,8 @@ TEST_P(GlDeviceTest, PicturesAreReadAndWrittenWhereTheyLie) {
   }
 }
 
-// A descriptor of the same memory finds the image; a number that names other
-// memory now does not.
+// A descriptor of the same memory finds the image while a buffer over that
+// memory is held; a number that names other memory now does not.
 TEST_P(GlDeviceTest, ImagesBelongToTheMemoryNotToTheNumber) {
   const UniqueFd target = Export();
   const auto destination = Import(target.get());
@@ -211,7 +211,8 @@ TEST_P(GlDeviceTest, ImagesBelongToTheMemoryNotToTheNumber) {
   const ImageDesc to = Desc(PixelFormat::kRgba, 32, 24, {{0, 0, 128}});
   UniqueFd fd = Export();
   { Fill(CpuAccess(fd.get()).bytes(), 1); }
-  ExpectSame(from, fd.get(), *Import(fd.get()), to, target.get(), *destination);
+  const auto held = Import(fd.get());
+  ExpectSame(from, fd.get(), *held, to, target.get(), *destination);
   const uint64_t imports = gl_->counts().imports;
   const uint64_t hits = gl_->counts().import_hits;
   ExpectSame(from, fd.get(), *Import(fd.get()), to, target.get(), *destination);
