@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/backends/gles/egl_display.h"
 #include "engine/backends/gles/gl_context.h"
@@ -243,6 +244,12 @@ void GlesConverter::Impl::BringUp() {
     return;
   }
   const bool wants_software = settings.device == "software";
+  const bool listed = survey.hardware || survey.software;
+  if (listed && !absl::StrContains(survey.detail, settings.device)) {
+    c.detail = absl::StrCat("gl.device: \"", settings.device,
+                            "\" is none of: ", survey.detail);
+    return;
+  }
   if (!survey.hardware || wants_software) {
     if (!MayGenerateCode()) {
       c.detail =
