@@ -68,6 +68,7 @@ struct Metrics::State {
   };
   std::array<PerOperation, kOperations> requests;
   prometheus::Counter* bytes_copied = nullptr;
+  prometheus::Counter* warnings = nullptr;
   prometheus::Counter* fds_lost = nullptr;
   prometheus::Counter* bad_frames = nullptr;
   prometheus::Counter* cancelled = nullptr;
@@ -124,6 +125,7 @@ Metrics::Metrics() : state_(std::make_unique<State>()) {
   }
   s.bytes_copied =
       s.AddCounter("bytes_copied_total", "Bytes copied beside the work itself");
+  s.warnings = s.AddCounter("warnings_total", "Warnings told in replies");
   s.fds_lost = s.AddCounter("direct_fds_lost_total",
                             "Frames whose descriptors were cut");
   s.bad_frames =
@@ -155,6 +157,7 @@ void Metrics::CountRequest(Operation op, bool ok) {
 void Metrics::AddBytesCopied(double bytes) {
   state_->bytes_copied->Increment(bytes);
 }
+void Metrics::AddWarnings(double count) { state_->warnings->Increment(count); }
 void Metrics::CountFdsLost() { state_->fds_lost->Increment(); }
 void Metrics::CountBadFrame() { state_->bad_frames->Increment(); }
 void Metrics::CountCancelled() { state_->cancelled->Increment(); }

@@ -63,6 +63,7 @@ class Metrics {
   // requests_total{op,ok}; no lock, no allocation.
   void CountRequest(Operation op, bool ok);
   void AddBytesCopied(double bytes);  // bytes_copied_total
+  void AddWarnings(double count);     // warnings_total, of replies
   void CountFdsLost();                // direct_fds_lost_total
   void CountBadFrame();               // direct_bad_frames_total
   void CountCancelled();              // jobs_cancelled_total

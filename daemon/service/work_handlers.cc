@@ -209,6 +209,9 @@ void Service::CountStages(const WorkItem& item) {
   if (item.report.bytes_copied > 0) {
     metrics_.AddBytesCopied(static_cast<double>(item.report.bytes_copied));
   }
+  if (!item.report.warnings.empty()) {
+    metrics_.AddWarnings(static_cast<double>(item.report.warnings.size()));
+  }
   const ConvertPlan* plan = item.plan ? &*item.plan : nullptr;
   if (item.tile.batch_planned) plan = &item.tile.plans[0];
   if (plan != nullptr) {

@@ -215,6 +215,14 @@ class CodecToolsTest(DaemonTest):
                 self.assertTrue(reply.report.warnings)
         lines = self.daemon.log()[before:].count("\n")
         self.assertLess(lines, 20)
+        # Whoever looks for the cause finds it in the counters.
+        done = run_tool(
+            os.path.join(BIN_DIR, "preprocctl"),
+            *("--runtime-dir", self.daemon.folder, "--json", "stats"),
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        stats = json.loads(done.stdout)["stats"]
+        self.assertGreaterEqual(stats["warnings_total"], 1000)
 
     def test_damage_is_never_silent(self) -> None:
         picture = make_picture(96, 80, seed=2)
@@ -287,6 +295,7 @@ class PngToolsTest(CodecToolsTest):
     """The same decoder; only the PNG cases."""
 
     test_every_flavour_of_cjpeg = None
+    test_grey_of_any_sampling = None
     test_scans_of_one_component_each = None
     test_replicated_chroma_is_nosmooth = None
     test_fast_scale_is_djpegs_scale = None
