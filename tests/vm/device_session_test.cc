@@ -82,7 +82,8 @@ TEST_P(AllocationTest, MoreThanTheQuotaIsRefused) {
   const absl::Status status = session().AllocateBuffer(request).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(ReasonOf(status), ErrorReason::kQuota);
-  EXPECT_EQ(DaemonDmaBufs(), before);
+  // Fewer when an earlier session was still ending.
+  EXPECT_LE(DaemonDmaBufs(), before);
 }
 
 // More than the machine has, within the quota: an answer, not an end.
@@ -151,7 +152,9 @@ TEST_F(DeadClientTest, EverythingItHeldIsReleased) {
   const int descriptors = DaemonDescriptors();
   StartClient();
   ASSERT_FALSE(HasFatalFailure());
-  EXPECT_EQ(DaemonDmaBufs(), kHeld);
+  // A descriptor that was received is closed after its reply was sent.
+  EXPECT_TRUE(Await([&] { return DaemonDmaBufs() == kHeld; }))
+      << DaemonDmaBufs();
   EXPECT_EQ(Sessions(**admin), sessions + 1);
   ASSERT_EQ(kill(client_, SIGKILL), 0);
   int status = 0;

@@ -427,14 +427,14 @@ TEST_P(ExporterTest, NoDescriptorIsLeftBehind) {
       Picture(v1::PIXEL_FORMAT_GREY, 16, 16, {{0, 0, 16}});
   const int before = DaemonDescriptors();
   ASSERT_GT(before, 0);
-  ASSERT_EQ(DaemonDmaBufs(), 0);
+  ASSERT_TRUE(Await([] { return DaemonDmaBufs() == 0; }));
   for (int i = 0; i < 30; ++i) {
     auto source = Register(from->get(), layout);
     auto destination = Register(to->get(), layout);
     ASSERT_TRUE(source.ok() && destination.ok())
         << source.status() << destination.status();
     ASSERT_TRUE(Convert(*source, *destination).ok());
-    ASSERT_EQ(DaemonDmaBufs(), 2);
+    ASSERT_TRUE(Await([] { return DaemonDmaBufs() == 2; }));
     // A registration that is refused keeps nothing.
     v1::ImageLayout wrong = layout;
     wrong.set_height(16384);
@@ -442,8 +442,8 @@ TEST_P(ExporterTest, NoDescriptorIsLeftBehind) {
     ASSERT_FALSE(Register(from->get(), wrong).ok());
     ASSERT_TRUE(source->Release().ok() && destination->Release().ok());
   }
-  EXPECT_EQ(DaemonDmaBufs(), 0);
-  EXPECT_EQ(DaemonDescriptors(), before);
+  EXPECT_TRUE(Await([] { return DaemonDmaBufs() == 0; }));
+  EXPECT_TRUE(Await([&] { return DaemonDescriptors() == before; }));
 }
 
 }  // namespace
